@@ -1,0 +1,6 @@
+"""``python -m spatialbench`` is the same command as ``spatialbench``."""
+
+from spatialbench.cli.main import main
+
+if __name__ == "__main__":
+    main()

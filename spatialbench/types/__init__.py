@@ -1,0 +1,56 @@
+"""The types that travel between the parts of the engine."""
+
+from spatialbench.types.camera import Camera, Pose, level_pose, look_at_pose
+from spatialbench.types.case import SnapshotCase, load_case
+from spatialbench.types.frames import Frames, RenderSettings, to_uint8
+from spatialbench.types.grid import PlanGrid
+from spatialbench.types.measurement import Measurement, Status
+from spatialbench.types.mesh import Material, TriangleMesh
+from spatialbench.types.metric import MetricSpec
+from spatialbench.types.navmesh import NavMesh, NavMeshAttempt, NavMeshSettings
+from spatialbench.types.placement import PlacementSettings, PlannedTrial, Support, TrialResult
+from spatialbench.types.protocol import Protocol, load_protocol, protocol_hash
+from spatialbench.types.rays import AllHits, FirstHits, RayCaster
+from spatialbench.types.scene import Decision, ImportReport, InputFile, Repair, Scene, SideCar
+from spatialbench.types.world import CollisionMesh, Gate, ScaleRecord, World
+
+__all__ = [
+    "AllHits",
+    "Camera",
+    "CollisionMesh",
+    "Decision",
+    "FirstHits",
+    "Frames",
+    "Gate",
+    "ImportReport",
+    "InputFile",
+    "Material",
+    "Measurement",
+    "MetricSpec",
+    "NavMesh",
+    "NavMeshAttempt",
+    "NavMeshSettings",
+    "PlacementSettings",
+    "PlanGrid",
+    "PlannedTrial",
+    "Pose",
+    "Protocol",
+    "RayCaster",
+    "RenderSettings",
+    "Repair",
+    "ScaleRecord",
+    "Scene",
+    "SideCar",
+    "SnapshotCase",
+    "Status",
+    "Support",
+    "TrialResult",
+    "TriangleMesh",
+    "World",
+    "level_pose",
+    "load_case",
+    "load_protocol",
+    "look_at_pose",
+    "protocol_hash",
+    "to_uint8",
+]

@@ -1,0 +1,119 @@
+"""A render- and simulation-ready triangle mesh: one soup with a material for every face.
+
+Scene graphs are flattened when they are read, so that no later stage can forget a node's transform.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Material", "TriangleMesh"]
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """How a face looks, as far as images of an unlit world need it.
+
+    Attributes
+    ----------
+    base_color : RGBA factor, linear, in [0,1] (the glTF convention).
+    texture : [H,W,4] uint8 sRGB (alpha linear) or None; row 0 is v = 0 (glTF: top row first).
+    wrap : how u and v leave [0,1]: ``repeat``, ``mirror`` or ``clamp`` each.
+    filter : ``linear`` or ``nearest``.
+    alpha_mode : ``opaque``, ``mask`` or ``blend``.
+    alpha_cutoff : below it a masked texel is a hole.
+    double_sided : seen from behind too.
+    unlit : the file says that the colour already holds the light.
+    emissive : RGB added, linear.
+    """
+
+    name: str = ""
+    base_color: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    texture: NDArray[np.uint8] | None = None
+    wrap: tuple[str, str] = ("repeat", "repeat")
+    filter: str = "linear"
+    alpha_mode: str = "opaque"
+    alpha_cutoff: float = 0.5
+    double_sided: bool = False
+    unlit: bool = False
+    emissive: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class TriangleMesh:
+    """Triangles with optional colour.
+
+    Attributes
+    ----------
+    vertices : [V,3] float64, finite.
+    faces : [F,3] int32, in range.
+    material_ids : [F] int32 into ``materials``.
+    materials : at least one.
+    uv : [F,3,2] float32 per corner (glTF convention: v down), NaN-free; or None.
+    colors : [F,3,4] float32 per corner, linear RGBA in [0,1]; or None.
+    """
+
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    material_ids: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    materials: tuple[Material, ...] = (Material(),)
+    uv: NDArray[np.float32] | None = None
+    colors: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        v = np.ascontiguousarray(self.vertices, dtype=np.float64)
+        f = np.ascontiguousarray(self.faces, dtype=np.int32)
+        if v.ndim != 2 or v.shape[1] != 3 or f.ndim != 2 or f.shape[1] != 3:
+            raise ValueError(f"vertices must be [V,3] and faces [F,3], got {v.shape} and {f.shape}")
+        ids = self.material_ids
+        ids = np.zeros(len(f), np.int32) if len(ids) == 0 else np.ascontiguousarray(ids, dtype=np.int32)
+        if len(ids) != len(f):
+            raise ValueError(f"{len(ids)} material ids for {len(f)} faces")
+        for name, array, width in (("uv", self.uv, 2), ("colors", self.colors, 4)):
+            if array is not None and array.shape != (len(f), 3, width):
+                raise ValueError(f"{name} must be [F,3,{width}], got {array.shape}")
+        object.__setattr__(self, "vertices", v)
+        object.__setattr__(self, "faces", f)
+        object.__setattr__(self, "material_ids", ids)
+
+    @property
+    def triangles(self) -> NDArray[np.float64]:
+        """Corner positions [F,3,3]."""
+        return self.vertices[self.faces]
+
+    def area_vectors(self) -> NDArray[np.float64]:
+        """[F,3]: the face's normal (right-hand rule on its winding) times its area."""
+        t = self.triangles
+        return 0.5 * np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0])
+
+    def bounds(self) -> NDArray[np.float64]:
+        """[2,3] axis-aligned box of the vertices that faces refer to."""
+        used = self.vertices[np.unique(self.faces)]
+        return np.stack([used.min(axis=0), used.max(axis=0)])
+
+    def transformed(self, matrix: NDArray[np.float64]) -> TriangleMesh:
+        """Moved by a 4x4 affine matrix; winding is reversed with a negative determinant."""
+        m = np.asarray(matrix, dtype=np.float64)
+        v = self.vertices @ m[:3, :3].T + m[:3, 3]
+        out = replace(self, vertices=v)
+        return out.flipped() if np.linalg.det(m[:3, :3]) < 0 else out
+
+    def flipped(self) -> TriangleMesh:
+        """The same faces wound the other way."""
+        swap = [0, 2, 1]
+        return replace(self, faces=self.faces[:, swap],
+                       uv=None if self.uv is None else self.uv[:, swap],
+                       colors=None if self.colors is None else self.colors[:, swap])
+
+    def select(self, keep: NDArray[np.bool_] | NDArray[np.integer]) -> TriangleMesh:
+        """Only some faces (mask or indices), without vertices that no face refers to."""
+        f = self.faces[keep]
+        used, inverse = np.unique(f, return_inverse=True)
+        return replace(self, vertices=self.vertices[used],
+                       faces=inverse.reshape(-1, 3).astype(np.int32),
+                       material_ids=self.material_ids[keep],
+                       uv=None if self.uv is None else self.uv[keep],
+                       colors=None if self.colors is None else self.colors[keep])

@@ -1,0 +1,125 @@
+"""Settings and results of placing a plate on a support surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["PlacementSettings", "PlannedTrial", "Support", "TrialResult"]
+
+
+class PlacementSettings(BaseModel):
+    """Constants of M25 (spec section 7; OPEN-11). Metres, seconds, kilograms."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trials: int = 6
+    plate_diameter: float = 0.22
+    plate_thickness: float = 0.02
+    plate_density: float = 1800.0
+    plate_friction: float = 0.5
+    scene_friction: float = 0.8
+    release_height: float = 0.01
+    gravity: float = 9.81
+    steps: int = 1200
+    steps_per_second: int = 240
+    solver_iterations: int = 150
+    max_initial_penetration: float = 0.002
+    max_drop: float = 0.10
+    max_outside: float = 0.02
+    reference: str = Field("footprint_median", pattern="^(footprint_median|plane|footprint_max)$")
+    """What the plate is released above, and the drop measured from (OPEN-11g)."""
+    plan_grid: float = 0.02
+    """Spacing of the planner's candidate places."""
+    chunk_triangles: int = 150_000
+    """Triangles in one static PyBullet body."""
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """A surface that things can be put on, world frame (Z up, metres).
+
+    Attributes
+    ----------
+    id : stable name within the world, ``support_0`` is the largest.
+    boundary : [N,2] XY corners of the outline, counter-clockwise, not closed.
+    holes : outlines of holes in it, clockwise.
+    height : median height of the surface.
+    plane : (a, b, c) of z = a x + b y + c fitted to it.
+    area : square metres.
+    source : ``case`` or ``found``.
+    confidence : 0 to 1; 1 for a case's own.
+    note : how it was found, in words.
+    cells : [K,3] float64: XY centres and height of the grid cells that make it up.
+    cell : their spacing, m.
+    """
+
+    id: str
+    boundary: NDArray[np.float64]
+    height: float
+    plane: tuple[float, float, float]
+    area: float
+    source: str
+    confidence: float = 1.0
+    note: str = ""
+    holes: tuple[NDArray[np.float64], ...] = ()
+    cells: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
+    cell: float = 0.02
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """A place that the planner asks for.
+
+    Attributes
+    ----------
+    id : 0 to 5.
+    x, y : plate centre, m.
+    surface : the three reference heights, m: ``footprint_median``, ``plane``, ``footprint_max``.
+    kept : whether it is tried; ``reason`` says why not.
+    """
+
+    id: int
+    x: float
+    y: float
+    surface: dict[str, float]
+    kept: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """Outcome of one release.
+
+    Attributes
+    ----------
+    id : of the planned trial.
+    success : none of the failure reasons holds.
+    reasons : of ``initial_penetration``, ``dropped``, ``outside``, ``no_collision_geometry``.
+    surface_z : reference height the plate was released above and the drop is measured from, m.
+    initial_penetration, drop, outside, horizontal_displacement : m (drop: surface minus lowest point).
+    tilt_deg : angle of the plate's axis to the vertical at the end.
+    release_centre, rest_centre : [3] m; the second is meaningless for a failed trial.
+    rest_quaternion : xyzw at the end.
+    final_speed : m/s.
+    reference : which reference height was used.
+    """
+
+    id: int
+    success: bool
+    reasons: tuple[str, ...]
+    surface_z: float
+    initial_penetration: float
+    drop: float
+    outside: float
+    horizontal_displacement: float
+    tilt_deg: float
+    release_centre: tuple[float, float, float]
+    rest_centre: tuple[float, float, float]
+    rest_quaternion: tuple[float, float, float, float]
+    final_speed: float
+    reference: str = "footprint_median"
+    diagnostics: dict[str, float | bool] = field(default_factory=dict)

@@ -1,0 +1,95 @@
+"""Reading YAML into strict models, with errors that name the key and its nearest known neighbour."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from spatialbench.errors import ConfigError, MissingInputError
+
+__all__ = ["load_strict", "read_yaml", "validate_strict"]
+
+M = TypeVar("M", bound=BaseModel)
+_MAX_BYTES = 4 << 20
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A mapping from a YAML file of at most 4 MiB (safe loader only).
+
+    Raises
+    ------
+    MissingInputError, ConfigError
+    """
+    if not path.is_file():
+        raise MissingInputError("no such file", where=str(path), todo="Check the path")
+    if path.stat().st_size > _MAX_BYTES:
+        raise ConfigError("is larger than 4 MiB, which no case or protocol is", where=str(path),
+                          todo="Give the YAML file, not the world")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as e:
+        raise ConfigError("is not text in UTF-8", where=f"{path}, byte {e.start}",
+                          todo="Give a YAML file") from None
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"is not valid YAML: {getattr(e, 'problem', e)}", where=f"{path}{line}",
+                          todo="Correct that line") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"must hold keys and values, holds {type(data).__name__}", where=str(path),
+                          todo="Write 'key: value' lines")
+    return data
+
+
+def load_strict(model: type[M], path: Path) -> M:
+    """Read and validate a YAML file."""
+    return validate_strict(model, read_yaml(path), str(path))
+
+
+def validate_strict(model: type[M], data: dict[str, Any], where: str) -> M:
+    """Validate, turning the first problem into a ConfigError with the key's full path."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as e:
+        first = e.errors()[0]
+        key = ".".join(str(p) for p in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = sorted(_fields_at(model, tuple(first["loc"][:-1])))
+            near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+            todo = f"Did you mean '{near[0]}'?" if near else f"Known keys: {', '.join(known)}"
+            raise ConfigError(f"unknown key '{key}'", where=where, todo=todo) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"key '{key}': {message} (got {first.get('input')!r:.60})" if key else message,
+                          where=where, todo="Correct the value") from None
+
+
+def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> set[str]:
+    here: Any = model
+    for step in loc:
+        if isinstance(step, int):
+            continue
+        field = here.model_fields.get(step) if _is_model(here) else None
+        if field is None:
+            return set()
+        here = _first_model(field.annotation)
+        if here is None:
+            return set()
+    return set(here.model_fields) if _is_model(here) else set()
+
+
+def _is_model(x: Any) -> bool:
+    return isinstance(x, type) and issubclass(x, BaseModel)
+
+
+def _first_model(annotation: Any) -> Any:
+    if _is_model(annotation):
+        return annotation
+    for a in get_args(annotation):
+        found = _first_model(a)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,129 @@
+"""A world in the common metric frame: X right, Y forward, Z up, origin at the initial camera."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.types.grid import PlanGrid
+from spatialbench.types.mesh import TriangleMesh
+from spatialbench.types.placement import Support
+from spatialbench.types.scene import Decision, Scene
+
+__all__ = ["CollisionMesh", "Gate", "ScaleRecord", "World"]
+
+
+@dataclass(frozen=True)
+class ScaleRecord:
+    """How the metric scale came about (spec section 3; OPEN-1).
+
+    Attributes
+    ----------
+    branch : ``floor`` (nine rays), ``depth`` (90th percentile), ``user`` or ``failed``.
+    factor : metres per source unit; None when failed.
+    ray_distances : vertical distances of the nine rays in source units; None for a ray without a hit.
+    percentile_depth : source units, when the fallback was taken.
+    protocol : False when the user overrode the rule: the result is then not the protocol's.
+    """
+
+    branch: str
+    factor: float | None
+    ray_distances: tuple[float | None, ...] = ()
+    percentile_depth: float | None = None
+    protocol: bool = True
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A check of whether the world can be judged as an interior (real-worlds.md section 7).
+
+    Attributes
+    ----------
+    name : the flag that it raises: ``no_interior``, ``too_blurry_for_geometry``,
+        ``camera_inside_geometry``, ``scale_doubtful``.
+    raised : whether the flag is up.
+    value, threshold : what was seen, and where the flag goes up.
+    note : in words.
+    """
+
+    name: str
+    raised: bool
+    value: float | None
+    threshold: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CollisionMesh:
+    """What simulators get (spec section 4.1).
+
+    Attributes
+    ----------
+    mesh : cropped and, where the facing rule says so, reversed; world frame. None when nothing is left.
+    geometry : ``mesh``, ``fused_mesh`` or ``collider``.
+    facing_share : share of the area whose normals face the initial camera, before reversing.
+    first_hit_share : share of the six probes' first hits that are seen from the front.
+    reversed : all faces were reversed by the literal rule.
+    facing_disagrees : the first hits say that the rule misfired.
+    cropped_faces, sky_faces : faces removed by the height crop, by sky removal.
+    crop : lowest and highest z that was kept, m.
+    """
+
+    mesh: TriangleMesh | None
+    geometry: str
+    facing_share: float | None
+    first_hit_share: float | None
+    reversed: bool
+    facing_disagrees: bool
+    cropped_faces: int
+    sky_faces: int
+    crop: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """One world, anchored.
+
+    Attributes
+    ----------
+    scene : where it came from.
+    mesh : for images, world frame; None for splats.
+    transform : [4,4] source to world (similarity).
+    scale : how metres were fixed.
+    ground_z : height of the floor, m (-1.6 by the primary rule); ``ground_assumed`` if none was seen.
+    collision : for simulators.
+    footprint : plan cells that geometry covers, or None when there is no geometry.
+    supports : case's own or found, largest first.
+    support_annotated : the case names a support (so that its absence is a measured zero).
+    decisions : frame, up, unit, camera, scale... each with source and confidence.
+    gates : in the order of ``Gate.name``'s list.
+    estimates : what was found beside the decisions (up candidates, camera candidates), JSON types.
+    warnings : for people.
+    """
+
+    scene: Scene
+    mesh: TriangleMesh | None
+    transform: NDArray[np.float64]
+    scale: ScaleRecord
+    ground_z: float
+    ground_assumed: bool
+    collision: CollisionMesh
+    footprint: PlanGrid | None
+    supports: tuple[Support, ...]
+    support_annotated: bool
+    decisions: dict[str, Decision]
+    gates: tuple[Gate, ...]
+    estimates: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether lengths mean metres."""
+        return self.scale.factor is not None
+
+    def raised(self) -> tuple[str, ...]:
+        """Names of the gates that are up."""
+        return tuple(g.name for g in self.gates if g.raised)
