@@ -106,6 +106,8 @@ class TrialResult:
     rest_quaternion : xyzw at the end.
     final_speed : m/s.
     reference : which reference height was used.
+    diagnostics : what does not decide the outcome (``physics/placement/diagnostics.py``).
+    release_quaternion : xyzw at the start.
     """
 
     id: int
@@ -123,3 +125,4 @@ class TrialResult:
     final_speed: float
     reference: str = "footprint_median"
     diagnostics: dict[str, float | bool] = field(default_factory=dict)
+    release_quaternion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)

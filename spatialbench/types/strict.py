@@ -55,7 +55,9 @@ def validate_strict(model: type[M], data: dict[str, Any], where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as e:
-        first = e.errors()[0]
+        # A misspelt required key is also a missing one: the unknown key says more.
+        errors = e.errors()
+        first = next((x for x in errors if x["type"] == "extra_forbidden"), errors[0])
         key = ".".join(str(p) for p in first["loc"])
         if first["type"] == "extra_forbidden":
             known = sorted(_fields_at(model, tuple(first["loc"][:-1])))
