@@ -1,1 +1,1 @@
-"""cli."""
+"""The ``spatialbench`` command."""

@@ -32,6 +32,8 @@ class PlacementSettings(BaseModel):
     max_outside: float = 0.02
     reference: str = Field("footprint_median", pattern="^(footprint_median|plane|footprint_max)$")
     """What the plate is released above, and the drop measured from (OPEN-11g)."""
+    release: str = Field("level", pattern="^(level|plane_aligned)$")
+    """How the plate is held when it is let go."""
     plan_grid: float = 0.02
     """Spacing of the planner's candidate places."""
     chunk_triangles: int = 150_000

@@ -1,1 +1,6 @@
-"""world."""
+"""Anchors what was read: one metric frame, scale, ground, collision mesh, footprint and supports."""
+
+from spatialbench.world.build import build_world
+from spatialbench.world.decide import FrameOverrides
+
+__all__ = ["FrameOverrides", "build_world"]

@@ -1,0 +1,1 @@
+"""Speed and memory, measured in one run and printed as tables. Nothing here is a test."""

@@ -1,0 +1,191 @@
+"""The registry of renderers, what a renderer is, and the one way to open one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.types import Camera, Frames, RenderSettings, TriangleMesh
+
+__all__ = ["RENDERER_VARIABLE", "BackendInfo", "Renderer", "backends", "open_renderer", "render"]
+
+RENDERER_VARIABLE = "SPATIALBENCH_RENDERER"
+"""Environment variable that forces a backend by name."""
+
+WANT = ("rgb", "depth", "alpha")
+
+
+class DrawImages(Protocol):
+    """What a backend provides: images of some cameras of one size, only those in ``want``.
+
+    Returns rgb [T,H,W,3], depth [T,H,W], alpha [T,H,W] (float32, as ``Frames`` says) or None each.
+    """
+
+    def __call__(self, cameras: Sequence[Camera], want: Sequence[str]) -> tuple[
+            NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]: ...
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """A renderer that could be used here.
+
+    Attributes
+    ----------
+    name : what forces it.
+    version : of what draws; empty when it is not usable.
+    draws : in words.
+    usable : whether it works on this machine.
+    reason : why not, and what to do.
+    order : the lowest usable one is the default; None is never a default.
+    """
+
+    name: str
+    version: str
+    draws: str
+    usable: bool
+    reason: str
+    order: int | None
+
+
+class Renderer:
+    """Draws one mesh; whatever has to be built for it is built once.
+
+    Attributes
+    ----------
+    name_version : e.g. ``raster 1``; it is in every ``Frames`` that this renderer gives.
+    """
+
+    def __init__(self, name_version: str, draw: DrawImages) -> None:
+        self.name_version = name_version
+        self._draw = draw
+
+    def render(self, cameras: Sequence[Camera], want: Sequence[str] = WANT) -> Frames:
+        """Images of all cameras at once; use ``stream`` for many.
+
+        Raises
+        ------
+        UsageError : ``want`` names something else than rgb, depth and alpha.
+        ValueError : cameras of different sizes.
+        """
+        unknown = [w for w in want if w not in WANT]
+        if unknown:
+            raise UsageError(f"'{unknown[0]}' cannot be rendered", where="want",
+                             todo=f"Choose among {', '.join(WANT)}")
+        if len({(c.width, c.height) for c in cameras}) > 1:
+            raise ValueError("all cameras of one call must have the same image size")
+        if not cameras:
+            return Frames((), backend=self.name_version)
+        rgb, depth, alpha = self._draw(cameras, want)
+        return Frames(tuple(cameras), rgb, depth, alpha, self.name_version)
+
+    def stream(self, cameras: Sequence[Camera], want: Sequence[str] = WANT, batch: int = 4) -> Iterator[Frames]:
+        """The same images, at most ``batch`` at a time, so that memory stays bounded."""
+        for k in range(0, len(cameras), batch):
+            yield self.render(cameras[k:k + batch], want)
+
+
+def backends() -> list[BackendInfo]:
+    """Every known renderer, usable or not, default first."""
+    return [_describe(name) for name in _BACKENDS]
+
+
+def open_renderer(mesh: TriangleMesh, settings: RenderSettings | None = None, backend: str | None = None
+                  ) -> Renderer:
+    """A renderer for one mesh (any frame and unit; depths are in that unit).
+
+    Parameters
+    ----------
+    settings : None for the defaults.
+    backend : name; None for ``SPATIALBENCH_RENDERER``, else the usable backend of lowest order.
+
+    Raises
+    ------
+    UsageError : no such backend.
+    BackendUnavailableError : the backend that was asked for, or every one, cannot be used here.
+    ValueError : a mesh or settings that make no sense (shading, supersample, material ids).
+    """
+    settings = RenderSettings() if settings is None else settings
+    if settings.supersample < 1:
+        raise ValueError(f"supersample must be at least 1, got {settings.supersample}")
+    where = "backend" if backend else RENDERER_VARIABLE
+    name = backend or os.environ.get(RENDERER_VARIABLE, "")
+    if name and name not in _BACKENDS:
+        raise UsageError(f"no renderer '{name}'", where=where, todo=f"Choose among {', '.join(_BACKENDS)}")
+    if not name:
+        defaults = sorted((b.order, b.name) for b in backends() if b.usable and b.order is not None)
+        if not defaults:
+            reasons = "; ".join(f"{b.name}: {b.reason}" for b in backends())
+            raise BackendUnavailableError("no renderer can be used here", todo=reasons)
+        name = defaults[0][1]
+    info = _describe(name)
+    if not info.usable:
+        raise BackendUnavailableError(f"the renderer '{name}' cannot be used here", where=where, todo=info.reason)
+    return Renderer(f"{name} {info.version}", _BACKENDS[name].open(mesh, settings))
+
+
+def render(mesh: TriangleMesh, cameras: Sequence[Camera], want: Sequence[str] = WANT,
+           settings: RenderSettings | None = None) -> Frames:
+    """Open a renderer, draw, forget it; for a few images of one mesh."""
+    return open_renderer(mesh, settings).render(cameras, want)
+
+
+@dataclass(frozen=True)
+class _Backend:
+    draws: str
+    order: int | None
+    version: Callable[[], tuple[str, str]]
+    """Version and an empty string, or an empty string and the reason."""
+    open: Callable[[TriangleMesh, RenderSettings], DrawImages]
+
+
+def _describe(name: str) -> BackendInfo:
+    b = _BACKENDS[name]
+    version, reason = b.version()
+    return BackendInfo(name, version, b.draws, not reason, reason, b.order)
+
+
+def _open_raster(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.raster import RasterBackend
+
+    return RasterBackend(mesh, settings)
+
+
+def _open_embree(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.embree import EmbreeBackend
+
+    return EmbreeBackend(mesh, settings)
+
+
+def _open_fake(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.fake import FakeBackend
+
+    return FakeBackend(mesh, settings)
+
+
+def _raster_version() -> tuple[str, str]:
+    from importlib.util import find_spec
+
+    return ("1", "") if find_spec("numba") else ("", "Run 'pip install numba'")
+
+
+def _embree_version() -> tuple[str, str]:
+    from spatialbench.renderers._embreex import embreex_version, require_embreex
+
+    try:
+        require_embreex()
+    except BackendUnavailableError as e:
+        return "", str(e)
+    return f"1 (embreex {embreex_version()})", ""
+
+
+_BACKENDS = {
+    "raster": _Backend("meshes, textured (exact z-buffer on the CPU)", 0, _raster_version, _open_raster),
+    "embree": _Backend("meshes, textured (ray casting on the CPU)", 1, _embree_version, _open_embree),
+    "fake": _Backend("a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
+}

@@ -1,0 +1,81 @@
+"""Entry point: the command group, error reporting and exit codes.
+
+0 done, 1 failed, 2 bad usage or input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from spatialbench import __version__
+from spatialbench.errors import SpatialbenchError
+
+__all__ = ["cli", "main"]
+
+# Commands are imported when they are called, so that --help stays fast.
+_COMMANDS = {
+    "run": ("spatialbench.cli.run", "run", "Score one world and write a page that says why."),
+    "doctor": ("spatialbench.cli.doctor", "doctor", "Say which backends and scorers can be used here."),
+    "metrics": ("spatialbench.cli.metrics", "metrics", "List every metric with its definition's source."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="spatialbench")
+def cli() -> None:
+    """Tells whether a generated world holds up when it is used.
+
+    Start with:  spatialbench run WORLD
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; our own errors become one sentence, without a traceback unless --debug."""
+    argv = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in argv
+    argv = [a for a in argv if a != "--debug"]
+    try:
+        code: Any = cli.main(args=argv, prog_name="spatialbench", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except SpatialbenchError as error:
+        if debug:
+            raise
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"internal error: {type(error).__name__}: {error}. This is a fault of spatialbench; "
+                   "run again with --debug and report what it prints", err=True)
+        sys.exit(1)

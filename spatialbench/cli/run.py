@@ -1,0 +1,96 @@
+"""``spatialbench run``: one world, from file to page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from spatialbench.cli.progress import progress_line
+from spatialbench.errors import UsageError
+from spatialbench.types.case import parse_axis
+
+__all__ = ["run"]
+
+
+def _vector(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float, float] | None:
+    if value is None:
+        return None
+    parts = value.replace(",", " ").split()
+    try:
+        x, y, z = (float(p) for p in parts)
+    except ValueError:
+        raise click.BadParameter(f"'{value}' is not three numbers such as 0,1.6,0") from None
+    return x, y, z
+
+
+def _axis(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float, float] | None:
+    if value is None:
+        return None
+    if "," in value:
+        return _vector(ctx, param, value)
+    try:
+        return parse_axis(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("world", type=click.Path(path_type=Path))
+@click.option("--case", "case", type=click.Path(path_type=Path), help="What was asked of the world (YAML).")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Result folder [default: results/WORLD].")
+@click.option("--protocol", default="happyworld-spatial-1", show_default=True,
+              help="Packaged protocol or YAML file; happyworld-spatial-1-fast for a first look.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override one key of the protocol.")
+@click.option("--system", default="local", show_default=True, help="Name of what made the world.")
+@click.option("--up", callback=_axis, metavar="AXIS", help="Up in the file: +Y, -Y, +Z... or x,y,z.")
+@click.option("--unit", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
+              help="Metres per unit of the file.")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
+              help="Metres per unit, instead of the protocol's own rule (marks the result).")
+@click.option("--camera", callback=_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
+@click.option("--forward", callback=_vector, metavar="X,Y,Z", help="Where that camera looks.")
+@click.option("--no-page", is_flag=True, help="Skip report.html.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+def run(world: Path, case: Path | None, out: Path | None, protocol: str, settings: tuple[str, ...], system: str,
+        up: tuple[float, float, float] | None, unit: float | None, scale: float | None,
+        camera: tuple[float, float, float] | None, forward: tuple[float, float, float] | None,
+        no_page: bool, as_json: bool, quiet: bool) -> None:
+    """Score WORLD (glTF, GLB, OBJ, PLY or STL) and write the result folder with report.html.
+
+    Without --case it runs all the same: up, unit and camera come from the file, a side-car or the format,
+    and the page says which.
+    """
+    from spatialbench.report.collect import collect
+    from spatialbench.report.page import write_page
+    from spatialbench.report.text import terminal_table
+    from spatialbench.runs.single import RunOptions, run_world, write_results
+    from spatialbench.world import FrameOverrides
+
+    if (camera is None) != (forward is None):
+        raise UsageError("--camera and --forward go together", where="command line", todo="Give both or neither")
+    frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
+    options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame)
+    with progress_line(not (quiet or as_json)) as tell:
+        result = run_world(world, options, tell)
+        folder = out if out is not None else Path("results") / result.case_id
+        tell("writing the results", 0, 0)
+        write_results(result, folder)
+        data = collect(result)
+        if not no_page:
+            write_page(data, folder / "report.html")
+    if as_json:
+        click.echo(json.dumps(result.summary.model_dump(mode="json"), sort_keys=True))
+    elif not quiet:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        terminal_table(data.headline, data.metrics, console)
+        for warning in result.report.warnings:
+            console.print(f"warning: {warning}", style="yellow", markup=False)
+        # Plain echo: a path must not be wrapped, or it cannot be clicked or copied.
+        click.echo(f"results: {folder}")
+        if not no_page:
+            click.echo(f"page:    {(folder / 'report.html').resolve()}")

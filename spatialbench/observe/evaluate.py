@@ -1,0 +1,35 @@
+"""Runs the metrics of a protocol over one context; one failure costs one metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spatialbench.errors import BackendUnavailableError, SpatialbenchError
+from spatialbench.observe.context import Observations
+from spatialbench.observe.outcome import Outcome, invalid, unavailable
+from spatialbench.observe.registry import REGISTRY, Registry
+from spatialbench.types import Measurement
+
+__all__ = ["evaluate"]
+
+
+def evaluate(metrics: Iterable[str], observations: Observations,
+             registry: Registry | None = None) -> list[Measurement]:
+    """One Measurement for every metric id, in the order given.
+
+    A backend or scorer that cannot be used makes the metric ``unavailable``; any other of our errors
+    makes it ``invalid`` with the error's own sentence. Programming errors are not caught.
+    """
+    registry = registry or REGISTRY
+    context = observations.context
+    results = []
+    for id in metrics:
+        entry = registry.metric(id)
+        try:
+            outcome: Outcome = entry.compute(observations)
+        except BackendUnavailableError as error:
+            outcome = unavailable(str(error))
+        except SpatialbenchError as error:
+            outcome = invalid(str(error))
+        results.append(outcome.as_measurement(entry.spec, context.case_id, context.system))
+    return results

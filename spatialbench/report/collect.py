@@ -1,0 +1,240 @@
+"""From a finished run to the data of its page."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import spatialbench
+from spatialbench.errors import SpatialbenchError
+from spatialbench.observe import REGISTRY, Observations
+from spatialbench.report.data import (
+    DecisionRow,
+    GateRow,
+    GroupRow,
+    LocationDot,
+    MapData,
+    MetricRow,
+    PathChart,
+    ProbeRow,
+    ReportData,
+    SupportShape,
+    TrialRow,
+)
+from spatialbench.runs.machine import machine_info, versions
+from spatialbench.runs.single import backends_used
+from spatialbench.types import Measurement, TriangleMesh, protocol_hash, to_uint8
+
+if TYPE_CHECKING:
+    from spatialbench.runs import RunResult
+
+__all__ = ["collect"]
+
+LEVELS = {"W1": "Generative construction", "W2": "Interactive simulation", "W3": "State persistence",
+          "W4": "Programmable dynamics", "W5": "Scalable shared world"}
+_SCORE_NAMES = {"M07": "Hole-free ratio", "M12": "In-bounds ratio"}
+
+
+def collect(result: RunResult) -> ReportData:
+    """Fill a page's data from a run; parts that the run did not make stay empty."""
+    obs, world, protocol = result.observations, result.world, result.protocol
+    by_id = {m.metric: m for m in result.measurements}
+    trials, trials_note = _trials(obs)
+    ring = obs.get("spatial.origin_ring") if obs.made("spatial.origin_ring") else None
+    yaws = [] if ring is None else [360.0 * i / len(ring.cameras) for i in range(len(ring.cameras))]
+    return ReportData(
+        title=f"{result.path.name}: does this world hold up?",
+        world_name=result.path.name, system=result.options.system, case_id=result.case_id,
+        protocol_id=protocol.id, protocol_hash=protocol_hash(protocol), protocol_fast=protocol.fast,
+        version=spatialbench.__version__, created=result.created,
+        preview_note=_preview_note(result),
+        headline=_headline(result),
+        metrics=[_metric_row(m, result) for m in result.measurements],
+        panorama=[] if ring is None else list(ring.thumbnails), panorama_yaws=yaws,
+        hole_masks=None if ring is None else list(ring.hole_thumbnails),
+        panorama_fov_deg=protocol.views.lens.fov_deg,
+        map=_map(obs, by_id), trials=trials, trials_note=trials_note, support_note=_support_note(obs),
+        probes=_probes(obs), path_chart=_path_chart(obs),
+        decisions=[DecisionRow(k, _plain(d.value), d.source, d.confidence, d.note)
+                   for k, d in result.report.decisions.items()],
+        gates=[GateRow(g.name, g.raised, g.value, g.threshold, g.note) for g in world.gates],
+        repairs=[(r.name, r.count, r.note) for r in result.report.repairs],
+        warnings=result.report.warnings,
+        inputs=[(f.name, f.bytes, f.sha256) for f in result.report.files],
+        machine=[(k, str(v)) for k, v in {**machine_info(), **versions()}.items()],
+        backends=list(backends_used(result).items()))
+
+
+def _preview_note(result: RunResult) -> str:
+    note = "" if result.case is not None else "No case was given: what the world was asked to be is not known."
+    if result.options.settings:
+        note += f" Protocol overridden: {', '.join(result.options.settings)}."
+    return note.strip()
+
+
+def _headline(result: RunResult) -> list[GroupRow]:
+    system = result.summary.system(result.options.system)
+    return [GroupRow(g.level, LEVELS.get(g.level, ""), g.score, g.n_available, g.n_retained,
+                     [gap.metric for gap in g.missing]) for g in system.groups]
+
+
+def _metric_row(m: Measurement, result: RunResult) -> MetricRow:
+    spec = REGISTRY.metric(m.metric).spec
+    summary = result.summary.system(result.options.system).metric(m.metric)
+    return MetricRow(m.metric, spec.name, spec.title, spec.level, spec.retained, m.value, spec.unit,
+                     spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags, m.components,
+                     m.counts, score_name=_SCORE_NAMES.get(m.metric, ""))
+
+
+def _map(obs: Observations, by_id: dict[str, Measurement]) -> MapData | None:
+    world = obs.world
+    if world.footprint is None or world.footprint.count == 0:
+        return None
+    labels = None
+    if obs.made("spatial.walkable"):
+        walk = obs.get("spatial.walkable")
+        if walk.navmesh is not None:
+            labels = _align_labels(walk, world.footprint)
+    data = MapData(footprint=world.footprint, nav_labels=labels,
+                   supports=[SupportShape(s.id, s.boundary, i == 0) for i, s in enumerate(world.supports)])
+    if obs.made("spatial.path_probes"):
+        probes = obs.get("spatial.path_probes")
+        data.path, data.path_oob = probes.path.positions[:, :2], np.array(probes.result.out)
+    if obs.made("spatial.locations"):
+        data.locations = [LocationDot(t.position[0], t.position[1], t.accepted, t.cause, t.slot)
+                          for t in obs.get("spatial.locations").tried]
+    if obs.made("spatial.placement"):
+        placement = obs.get("spatial.placement")
+        results = placement.results.get(obs.protocol.placement.reference, ())
+        data.trials = [(r.release_centre[0], r.release_centre[1], r.success) for r in results]
+        data.trial_ids = [r.id for r in results]
+    return data
+
+
+def _align_labels(walk: Any, footprint: Any) -> NDArray[np.int32]:
+    """Component labels in the extent of the footprint's array."""
+    out = np.zeros(footprint.mask.shape, np.int32)
+    a, b = walk.grid_i0 - footprint.i0, walk.grid_j0 - footprint.j0
+    lo = np.maximum([a, b], 0)
+    hi = np.minimum([a + walk.labels.shape[0], b + walk.labels.shape[1]], out.shape)
+    if (hi > lo).all():
+        out[lo[0]:hi[0], lo[1]:hi[1]] = walk.labels[lo[0] - a:hi[0] - a, lo[1] - b:hi[1] - b]
+    return out
+
+
+def _trials(obs: Observations) -> tuple[list[TrialRow], str]:
+    if not obs.made("spatial.placement"):
+        return [], ""
+    placement, settings = obs.get("spatial.placement"), obs.protocol.placement
+    results = placement.results.get(settings.reference, ())
+    if placement.support is None or not results:
+        return [], "No plate could be tried."
+    pictures = _trial_pictures(obs, results)
+    rows = []
+    for i, r in enumerate(results):
+        others = {name: row.success for name, rs in placement.results.items() if name != settings.reference
+                  for row in rs if row.id == r.id}
+        release, rest = pictures[i] if i < len(pictures) else (None, None)
+        rows.append(TrialRow(r.id, r.success, r.reasons, r.drop, r.tilt_deg, r.horizontal_displacement,
+                             r.initial_penetration, others, release, rest))
+    dropped = [p for p in placement.planned if not p.kept]
+    note = f"{len(results)} of {settings.trials} places were tried"
+    if dropped:
+        note += "; dropped: " + "; ".join(f"{p.id} ({p.reason})" for p in dropped)
+    return rows, f"{note}. Released {settings.release_height * 100:.0f} cm above the {_words(settings.reference)}."
+
+
+def _trial_pictures(obs: Observations, results: Any) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+    from spatialbench.physics.placement.pictures import trial_pictures
+
+    mesh, support = obs.world.collision.mesh, obs.get("spatial.placement").support
+    if mesh is None:
+        return []
+    try:
+        return trial_pictures(mesh.vertices, mesh.faces, results, support, obs.protocol.placement,
+                              colors=_face_colors(mesh))
+    except SpatialbenchError:
+        return []  # A page without these pictures is still a page; the outcomes are in the table.
+
+
+def _face_colors(mesh: TriangleMesh) -> NDArray[np.float64]:
+    """[F,3] sRGB: the texel at each face's middle times base colour and mean vertex colour, for small pictures."""
+    out = np.ones((len(mesh.faces), 3))
+    for index, m in enumerate(mesh.materials):
+        chosen = mesh.material_ids == index
+        linear = np.broadcast_to(np.asarray(m.base_color[:3]), (int(chosen.sum()), 3)).copy()
+        if m.texture is not None and mesh.uv is not None:
+            h, w = m.texture.shape[:2]
+            uv = mesh.uv[chosen].mean(axis=1) % 1.0
+            texel = m.texture[np.minimum((uv[:, 1] * h).astype(int), h - 1), np.minimum((uv[:, 0] * w).astype(int), w - 1)]
+            linear *= (texel[:, :3] / 255.0) ** 2.2
+        if mesh.colors is not None:
+            linear *= mesh.colors[chosen, :, :3].mean(axis=1)
+        out[chosen] = np.clip(linear, 0.0, 1.0) ** (1 / 2.2)
+    return out
+
+
+def _support_note(obs: Observations) -> str:
+    world = obs.world
+    if not world.supports:
+        return ("The case names a support that the world does not have." if world.support_annotated
+                else "No support surface was found.")
+    s = world.supports[0]
+    origin = "named by the case" if s.source == "case" else f"found, the largest of {len(world.supports)}"
+    text = f"{s.id} ({origin}): {s.area:.2f} m², {s.height - world.ground_z:.2f} m above the floor."
+    return f"{text} {s.note}".strip()
+
+
+def _probes(obs: Observations) -> list[ProbeRow]:
+    """Pictures of the first out-of-bounds sample of each cause."""
+    if not obs.made("spatial.path_probes"):
+        return []
+    from spatialbench.renderers.trajectories import cube_faces
+
+    probes = obs.get("spatial.path_probes")
+    rows = []
+    for cause in dict.fromkeys(c for c in probes.result.causes if c):
+        step = probes.result.causes.index(cause)
+        position = probes.path.positions[step]
+        frames = obs.get("spatial.renderer").render(cube_faces(position, obs.protocol.views.probe_size), want=("rgb",))
+        rows.append(ProbeRow(f"Step {step}", cause, step, float(probes.path.times[step]), position.tolist(),
+                             [to_uint8(f) for f in frames.rgb], probes.samples[step].hole_rate,
+                             probes.origin.hole_rate))
+    return rows
+
+
+def _path_chart(obs: Observations) -> PathChart | None:
+    if not obs.made("spatial.path_probes"):
+        return None
+    probes = obs.get("spatial.path_probes")
+    close = [s.close_share for s in probes.samples]
+    chart = PathChart(times=probes.path.times.tolist(), hole_rate=[s.hole_rate for s in probes.samples],
+                      threshold=probes.result.limit,
+                      close_share=[0.0 if c is None else c for c in close] if obs.world.has_scale else None,
+                      oob=list(probes.result.out))
+    if obs.made("spatial.path_images"):
+        from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
+
+        images, rule = obs.get("spatial.path_images"), obs.protocol.consistency
+        chart.brightness = brightness_consistency(images.gray, rule)[1].tolist()
+        chart.hue = color_temperature_constraint(images.hue, rule)[1].tolist()
+    return chart
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of a decision's value rounded for reading."""
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def _words(name: str) -> str:
+    return {"footprint_median": "median surface height under it", "plane": "plane fitted to the surface",
+            "footprint_max": "highest point under it"}.get(name, name)

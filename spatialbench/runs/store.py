@@ -1,0 +1,89 @@
+"""Result files: written to a temporary name and renamed, so that none is ever half there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from spatialbench.errors import MissingInputError, ResultError, UsageError
+from spatialbench.types import Measurement
+
+__all__ = ["canonical_json", "prepare_folder", "read_units", "write_json", "write_text", "write_units"]
+
+
+def canonical_json(data: Any, *, indent: int | None = None) -> str:
+    """JSON with sorted keys and no NaN; the same data gives the same bytes."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps(data, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=indent,
+                      separators=separators)
+
+
+def prepare_folder(folder: Path) -> Path:
+    """Make the result folder.
+
+    Raises
+    ------
+    UsageError : it is a file, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the result folder cannot be made: {error.strerror}", where=str(folder),
+                         todo="Choose another with -o") from None
+    return folder
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole.
+
+    Raises
+    ------
+    ResultError : when the disk refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ResultError(f"cannot be written: {error.strerror}", where=str(path),
+                          todo="Free some space or choose another folder with -o") from None
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write indented canonical JSON."""
+    write_text(path, canonical_json(data, indent=1) + "\n")
+
+
+def write_units(path: Path, measurements: Iterable[Measurement]) -> None:
+    """One line of canonical JSON a Measurement, in the order given."""
+    write_text(path, "".join(canonical_json(m.model_dump(mode="json")) + "\n" for m in measurements))
+
+
+def read_units(path: Path) -> list[Measurement]:
+    """Measurements of a ``units.jsonl``.
+
+    Raises
+    ------
+    MissingInputError, ResultError : with the line.
+    """
+    if not path.is_file():
+        raise MissingInputError("no such file", where=str(path), todo="Give a folder that a run has written")
+    out = []
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, start=1):
+            try:
+                out.append(Measurement.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise ResultError(f"is not a measurement: {first['msg']}", where=f"{path}, line {number}",
+                                  todo="Run the world again") from None
+    return out

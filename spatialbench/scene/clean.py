@@ -1,0 +1,168 @@
+"""From raw triangles to a mesh that every later stage can rely on, with a count of all that was mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.errors import CorruptInputError, EmptyWorldError
+from spatialbench.scene.log import ReadLog, Soup, plural
+from spatialbench.types import TriangleMesh
+
+__all__ = ["check_indices", "check_used_finite", "clean"]
+
+_CHUNK = 1 << 20
+_LARGEST = float(np.finfo(np.float32).max)
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def check_indices(indices: NDArray, n_vertices: int, where: str, noun: str = "index") -> None:
+    """Every index is in [0, n_vertices).
+
+    Raises
+    ------
+    CorruptInputError : names the first that is not, and how many there are.
+    """
+    if indices.size == 0:
+        return
+    low, high = int(indices.min()), int(indices.max())
+    if low >= 0 and high < n_vertices:
+        return
+    flat = indices.reshape(-1)
+    bad = np.flatnonzero((flat < 0) | (flat >= n_vertices))
+    raise CorruptInputError(
+        f"{noun} {int(flat[bad[0]])} at position {int(bad[0])} is out of range: the number of vertices is "
+        f"{n_vertices:,} ({len(bad):,} out of range in all)", where=where, todo="Export the file again")
+
+
+def check_used_finite(vertices: NDArray, faces: NDArray, where: str) -> int:
+    """Every vertex that a face uses is finite (and within the range of float32, in which it is drawn).
+
+    Returns
+    -------
+    Number of vertices that are not, but that no face uses.
+
+    Raises
+    ------
+    CorruptInputError : says how many are not and names the first.
+    """
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.abs(vertices) <= _LARGEST).all(axis=1)
+    n_bad = int(bad.sum())
+    if n_bad == 0:
+        return 0
+    used = np.zeros(len(vertices), bool)
+    used[faces.reshape(-1)] = True
+    hit = np.flatnonzero(bad & used)
+    if len(hit):
+        x, y, z = vertices[hit[0]].tolist()
+        raise CorruptInputError(f"{len(hit):,} of the vertices that faces use are not finite, the first is "
+                                f"vertex {int(hit[0])} (from 0): {x:g} {y:g} {z:g}", where=where,
+                                todo="Repair the mesh in the tool that made it and export again")
+    return n_bad
+
+
+def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
+    """Drop faces without area and vertices without faces; count duplicates; mend uv and colours.
+
+    Vertices are not merged and no face is moved, so what is left is exactly what the file holds.
+
+    Raises
+    ------
+    CorruptInputError : a face uses a vertex that is not finite.
+    EmptyWorldError : no face is left.
+    """
+    vertices, faces = soup.vertices, soup.faces
+    if len(faces) == 0:
+        raise EmptyWorldError("holds no faces", where=where, todo="Export the world as a mesh with faces")
+    log.details["faces_read"] = len(faces)
+    log.repair("vertices_nonfinite", check_used_finite(vertices, faces, where), "no face uses them; dropped")
+    flat = _without_area(vertices, faces)
+    n_flat = int(flat.sum())
+    if n_flat == len(faces):
+        raise EmptyWorldError(f"none of its {plural(n_flat, 'face')} has an area", where=where,
+                              todo="Check the scale and the transforms it was exported with")
+    uv, colors, ids = soup.uv, soup.colors, soup.material_ids
+    if n_flat:
+        log.repair("faces_degenerate", n_flat, "without area; dropped")
+        keep = ~flat
+        faces, ids = faces[keep], ids[keep]
+        uv = None if uv is None else uv[keep]
+        colors = None if colors is None else colors[keep]
+    used = np.zeros(len(vertices), bool)
+    used[faces.reshape(-1)] = True
+    n_used = int(used.sum())
+    if n_used < len(vertices):
+        dropped = log.repairs["vertices_nonfinite"].count if "vertices_nonfinite" in log.repairs else 0
+        log.repair("vertices_unreferenced", len(vertices) - n_used - dropped, "no face uses them; dropped")
+        renumber = np.cumsum(used, dtype=np.int64) - 1
+        faces = renumber[faces].astype(np.int32)
+        vertices = vertices[used]
+    log.repair("faces_duplicate", _count_duplicates(vertices, faces), "same corners as an earlier face; kept")
+    uv, colors = _mend_uv(uv, log), _mend_colors(colors, log)
+    kept = np.flatnonzero(np.bincount(ids, minlength=len(soup.materials)))
+    renumbered = (np.cumsum(np.isin(np.arange(len(soup.materials)), kept)) - 1).astype(np.int32)
+    return TriangleMesh(vertices=vertices, faces=faces, material_ids=renumbered[ids],
+                        materials=tuple(soup.materials[i] for i in kept), uv=uv, colors=colors)
+
+
+def _without_area(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Faces whose area cannot be told from 0.
+
+    A corner at distance m from the origin carries a rounding of eps m, so twice the area of a face whose
+    longest edge is e carries one of about 8 eps m e (four products of an edge and a rounded difference).
+    """
+    out = np.zeros(len(faces), bool)
+    for start in range(0, len(faces), _CHUNK):
+        t = vertices[faces[start:start + _CHUNK]]
+        a, b = t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]
+        edge = np.sqrt(np.maximum(np.maximum((a * a).sum(1), (b * b).sum(1)), ((a - b) ** 2).sum(1)))
+        area2 = np.linalg.norm(np.cross(a, b), axis=1)
+        out[start:start + _CHUNK] = area2 <= 8 * _EPS * np.abs(t).max(axis=(1, 2)) * edge
+    return out
+
+
+def _count_duplicates(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> int:
+    """Faces that have the corner positions of an earlier one, in any order (by 64-bit hashes)."""
+    place = _mix((vertices[:, k] + 0.0).view(np.uint64) for k in range(3))  # + 0.0 makes -0.0 and 0.0 one
+    corner = place[faces]
+    corner.sort(axis=1)
+    key = _mix(corner[:, k] for k in range(3))
+    key.sort()
+    return int((key[1:] == key[:-1]).sum())
+
+
+def _mix(columns: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """One well-spread 64-bit number for each row (the finaliser of splitmix64, chained over the columns)."""
+    h: NDArray[np.uint64] = np.zeros(1, np.uint64)
+    for column in columns:
+        h = h + column
+        h += np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(30)
+        h *= np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(27)
+        h *= np.uint64(0x94D049BB133111EB)
+        h ^= h >> np.uint64(31)
+    return h
+
+
+def _mend_uv(uv: NDArray[np.float32] | None, log: ReadLog) -> NDArray[np.float32] | None:
+    if uv is None:
+        return None
+    bad = ~np.isfinite(uv)
+    if bad.any():
+        log.repair("uv_nonfinite", int(bad.any(axis=2).sum()), "texture coordinates of corners set to 0")
+        uv = np.where(bad, np.float32(0), uv)
+    return uv
+
+
+def _mend_colors(colors: NDArray[np.float32] | None, log: ReadLog) -> NDArray[np.float32] | None:
+    if colors is None:
+        return None
+    bad = np.isnan(colors)
+    if bad.any():
+        log.repair("colors_nonfinite", int(bad.any(axis=2).sum()), "colours of corners set to white")
+        colors = np.where(bad, np.float32(1), colors)
+    return np.clip(colors, 0, 1, dtype=np.float32)

@@ -1,0 +1,254 @@
+"""A glTF or GLB file as one soup of triangles: every node's copy of every primitive of the default scene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedFormatError
+from spatialbench.scene.clean import check_indices, check_used_finite
+from spatialbench.scene.folder import WorldFolder
+from spatialbench.scene.gltf.accessors import Accessors
+from spatialbench.scene.gltf.container import Buffers, parse_document, split_glb
+from spatialbench.scene.gltf.extensions import check_extensions, compressed_by, holds_splats
+from spatialbench.scene.gltf.materials import Look, Materials
+from spatialbench.scene.gltf.nodes import Placed, place_nodes
+from spatialbench.scene.gltf.schema import Gltf, Primitive
+from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup
+from spatialbench.types import Material
+
+__all__ = ["read_gltf"]
+
+_TRIANGLES, _STRIP, _FAN = 4, 5, 6
+_TODO = "Download or export it again"
+
+
+def read_gltf(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
+    """Read a GLB (by its magic) or a glTF document with its buffers.
+
+    Raises
+    ------
+    CorruptInputError, MissingInputError, UnsupportedFormatError, EmptyWorldError
+    """
+    text, binary = split_glb(data, log, where) if data[:4] == b"glTF" else (data, None)
+    doc = parse_document(text, log, where)
+    check_extensions(doc, log, where)
+    placed = place_nodes(doc, log, where)
+    buffers = Buffers(doc, binary, folder, where)
+    builder = _Builder(doc, placed, Accessors(doc, buffers, where), Materials(doc, buffers, folder, log, where), log,
+                       where)
+    soup = builder.build()
+    builder.materials.note_missing()
+    log.details |= {"generator": str(doc.asset.generator)[:120] if doc.asset.generator else "",
+                    "nodes": placed.n_nodes, "meshes": len(doc.meshes), "primitives_placed": builder.n_placed}
+    soup.cameras = tuple(placed.cameras)
+    return soup
+
+
+@dataclass
+class _Piece:
+    """One decoded primitive: faces [F,3] into block ``block``, uv and colours for each vertex or None."""
+
+    faces: NDArray[np.int32]
+    block: int
+    look: Look
+    uv: NDArray[np.float32] | None
+    colors: NDArray[np.float32] | None
+
+
+@dataclass
+class _Decoded:
+    """A mesh: blocks of vertices, shared by the primitives that share an accessor."""
+
+    blocks: list[NDArray[np.float64]] = field(default_factory=list)
+    pieces: list[_Piece] = field(default_factory=list)
+
+
+class _Builder:
+    def __init__(self, doc: Gltf, placed: Placed, accessors: Accessors, materials: Materials, log: ReadLog,
+                 where: str) -> None:
+        self.doc, self.placed, self.accessors, self.materials = doc, placed, accessors, materials
+        self.log, self.where = log, where
+        self.n_placed = 0
+        self.skipped = {"points": 0, "lines": 0, "splats": 0}
+
+    def build(self) -> Soup:
+        """Count first, then fill arrays of the final size, mesh by mesh."""
+        copies: dict[int, list[NDArray[np.float64]]] = {}
+        for _, mesh, matrix in self.placed.meshes:
+            copies.setdefault(mesh, []).append(matrix)
+        n_faces, n_vertices, textured, colored = self._count(copies)
+        self._refuse_without_faces(n_faces)
+        vertices = np.empty((n_vertices, 3))
+        faces = np.empty((n_faces, 3), np.int32)
+        ids = np.empty(n_faces, np.int32)
+        uv = np.zeros((n_faces, 3, 2), np.float32) if textured else None
+        colors = np.ones((n_faces, 3, 4), np.float32) if colored else None
+        table: dict[int, int] = {}
+        looks: list[Material] = []
+        v = f = 0
+        for mesh, matrices in copies.items():
+            decoded = self._decode(mesh)
+            for matrix in matrices:
+                swap = [0, 2, 1] if np.linalg.det(matrix[:3, :3]) < 0 else [0, 1, 2]
+                starts = []
+                for block in decoded.blocks:
+                    with np.errstate(all="ignore"):  # what is not finite is judged after the flattening
+                        vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
+                    starts.append(v)
+                    v += len(block)
+                for piece in decoded.pieces:
+                    material = piece.look.material
+                    if id(material) not in table:
+                        table[id(material)] = len(looks)
+                        looks.append(material)
+                    span = slice(f, f + len(piece.faces))
+                    turned = piece.faces[:, swap]
+                    faces[span] = turned + np.int32(starts[piece.block])
+                    ids[span] = table[id(material)]
+                    if uv is not None and piece.uv is not None:
+                        uv[span] = piece.uv[turned]
+                    if colors is not None and piece.colors is not None:
+                        colors[span] = piece.colors[turned]
+                    f += len(piece.faces)
+                    self.n_placed += 1
+        return Soup(vertices, faces, ids, looks, uv, colors)
+
+    def _count(self, copies: dict[int, list[NDArray[np.float64]]]) -> tuple[int, int, bool, bool]:
+        """Faces and vertices as placed, whether there are textures and colours; no array is made yet."""
+        n_faces = n_vertices = 0
+        textured = colored = False
+        for mesh, matrices in copies.items():
+            blocks = set()
+            for k, p in enumerate(self.doc.meshes[mesh].primitives):
+                by = f"mesh {mesh} primitive {k}"
+                if not self._is_surface(p, len(matrices)):
+                    continue
+                positions = p.attributes["POSITION"]
+                self._refuse_compressed(p, positions, by)
+                count = self.accessors.check(positions, by, (3,))
+                corners = count if p.indices is None else self.accessors.check(p.indices, by, (1,))
+                n_faces += len(matrices) * (corners // 3 if p.mode == _TRIANGLES else max(corners - 2, 0))
+                if positions not in blocks:
+                    blocks.add(positions)
+                    n_vertices += len(matrices) * count
+                textured = textured or self.materials.look(p.material, by).material.texture is not None
+                colored = colored or "COLOR_0" in p.attributes
+        for name, n in (("points", self.skipped["points"]), ("lines", self.skipped["lines"])):
+            self.log.repair(f"primitives_of_{name}_skipped", n, "no faces; left out")
+        if n_faces > MAX_FACES or n_vertices > MAX_VERTICES:
+            raise UnsupportedFormatError(f"places {n_faces:,} faces and {n_vertices:,} vertices, more than "
+                                         f"{MAX_FACES:,} faces", where=self.where, todo="Simplify the world")
+        return n_faces, n_vertices, textured, colored
+
+    def _is_surface(self, p: Primitive, copies: int) -> bool:
+        if holds_splats(p):
+            self.skipped["splats"] += copies
+            self.log.warn("3D Gaussian splats in the file are not read by this version; only its mesh is")
+            return False
+        if p.mode < _TRIANGLES:
+            self.skipped["points" if p.mode == 0 else "lines"] += copies
+            return False
+        if "POSITION" not in p.attributes:
+            self.log.warn("a primitive without positions is left out")
+            return False
+        if p.targets:
+            self.log.warn("morph targets are ignored")
+        return True
+
+    def _refuse_without_faces(self, n_faces: int) -> None:
+        if n_faces:
+            return
+        if self.skipped["splats"]:
+            raise UnsupportedFormatError("holds 3D Gaussian splats (KHR_gaussian_splatting), which are not read by "
+                                         "this version", where=self.where, todo="Give the world as a mesh")
+        if self.skipped["points"]:
+            raise UnsupportedFormatError("is a point cloud (glTF points and no faces)", where=self.where,
+                                         todo="Give a mesh: a point cloud has no surface to draw or to walk on")
+        lines = f" (only {self.skipped['lines']} primitives of lines)" if self.skipped["lines"] else ""
+        raise EmptyWorldError(f"places no faces{lines}", where=self.where,
+                              todo="Export the world as a mesh, with its nodes in the default scene")
+
+    def _decode(self, mesh: int) -> _Decoded:
+        out = _Decoded()
+        block_of: dict[int, int] = {}
+        for k, p in enumerate(self.doc.meshes[mesh].primitives):
+            by = f"mesh {mesh} primitive {k}"
+            if holds_splats(p) or p.mode < _TRIANGLES or "POSITION" not in p.attributes:
+                continue
+            positions = p.attributes["POSITION"]
+            if positions not in block_of:
+                block_of[positions] = len(out.blocks)
+                out.blocks.append(self.accessors.floats(positions, by, (3,)))
+            block = out.blocks[block_of[positions]]
+            faces = self._faces(p, len(block), by)
+            check_used_finite(block, faces, f"{self.where}, {by}")
+            look = self.materials.look(p.material, by)
+            uv = self._uv(p, look, len(block), by)
+            if uv is None and look.material.texture is not None:
+                self.log.warn(f"{by} has no texture coordinates for its material; drawn without the texture")
+                look = self._bare(look)
+            out.pieces.append(_Piece(faces, block_of[positions], look, uv, self._colors(p, len(block), by)))
+        return out
+
+    def _bare(self, look: Look) -> Look:
+        cache = self.__dict__.setdefault("_bare_looks", {})
+        return cache.setdefault(id(look), look.bare())
+
+    def _refuse_compressed(self, p: Primitive, positions: int, by: str) -> None:
+        name = compressed_by(p)
+        if not name:
+            return
+        needed = [positions] if p.indices is None else [positions, p.indices]
+        if any(self.accessors.definition(i, by).bufferView is None for i in needed):
+            raise UnsupportedFormatError(f"its geometry is compressed with {name}, which is not decoded",
+                                         where=f"{self.where}, {by}", todo="Export it again without mesh compression")
+
+    def _faces(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.int32]:
+        where = f"{self.where}, {by}"
+        if p.indices is None:
+            corners = np.arange(n_vertices, dtype=np.int64)
+        else:
+            corners = self.accessors.indices(p.indices, by)
+            check_indices(corners, n_vertices, f"{where}, accessor {p.indices}")
+        if p.mode == _TRIANGLES:
+            if len(corners) % 3:
+                self.log.warn(f"{by} has {len(corners)} corners, which is no multiple of three; the rest is left out")
+            return corners[:len(corners) // 3 * 3].reshape(-1, 3).astype(np.int32)
+        n = max(len(corners) - 2, 0)
+        i = np.arange(n)
+        if p.mode == _STRIP:
+            odd = i % 2
+            pattern = np.stack([i, i + 1 + odd, i + 2 - odd], axis=1)
+        else:
+            pattern = np.stack([i + 1, i + 2, np.zeros_like(i)], axis=1)
+        return corners[pattern].astype(np.int32).reshape(-1, 3)
+
+    def _uv(self, p: Primitive, look: Look, n_vertices: int, by: str) -> NDArray[np.float32] | None:
+        name = f"TEXCOORD_{look.texcoord}"
+        if look.material.texture is None or name not in p.attributes:
+            return None
+        uv = self._attribute(p, name, (2,), n_vertices, by)
+        if look.uv_map is not None:
+            with np.errstate(all="ignore"):
+                uv = uv @ look.uv_map[:, :2].T + look.uv_map[:, 2]
+        return uv.astype(np.float32)
+
+    def _colors(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.float32] | None:
+        if "COLOR_0" not in p.attributes:
+            return None
+        values = self._attribute(p, "COLOR_0", (3, 4), n_vertices, by)
+        out = np.ones((n_vertices, 4), np.float32)
+        with np.errstate(all="ignore"):
+            out[:, :values.shape[1]] = values
+        return out
+
+    def _attribute(self, p: Primitive, name: str, widths: tuple[int, ...], n_vertices: int,
+                   by: str) -> NDArray[np.float64]:
+        values = self.accessors.floats(p.attributes[name], f"{by} {name}", widths)
+        if len(values) != n_vertices:
+            raise CorruptInputError(f"{name} has {len(values):,} elements, POSITION has {n_vertices:,}",
+                                    where=f"{self.where}, {by}", todo=_TODO)
+        return values

@@ -1,0 +1,77 @@
+"""Decoding textures with bounds on size and memory; what cannot be decoded is a warning."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.scene.log import ReadLog
+
+__all__ = ["MAX_TEXTURE_PIXELS", "MAX_TEXTURE_TOTAL", "TextureStore"]
+
+MAX_TEXTURE_PIXELS = 8192 * 8192
+"""Larger images are not decoded: a few kilobytes can announce billions of pixels."""
+MAX_TEXTURE_TOTAL = 2 << 30
+"""Bytes of decoded textures of one world."""
+_UNDECODED = {b"\xabKTX 20\xbb": "KTX2 (Basis)", b"DDS ": "DDS"}
+_SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+
+
+class TextureStore:
+    """Decoded textures of one world; equal bytes share one array."""
+
+    def __init__(self, log: ReadLog) -> None:
+        self._log = log
+        self._seen: dict[str, NDArray[np.uint8] | None] = {}
+        self._bytes = 0
+
+    def decode(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
+        """Pixels [H,W,4] uint8, top row first, sRGB with linear alpha; None with a warning when impossible."""
+        key = hashlib.sha256(data).hexdigest()
+        if key not in self._seen:
+            self._seen[key] = self._decode(data, name)
+            self._log.n_textures += self._seen[key] is not None
+        return self._seen[key]
+
+    def _decode(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
+        for magic, label in _UNDECODED.items():
+            if data.startswith(magic):
+                return self._skip(name, f"is a {label} texture, which is not decoded")
+        from PIL import Image
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                with Image.open(io.BytesIO(data)) as image:
+                    width, height = image.size
+                    if width * height > MAX_TEXTURE_PIXELS:
+                        return self._skip(name, f"has {width} x {height} pixels, more than {MAX_TEXTURE_PIXELS:,}")
+                    if self._bytes + 4 * width * height > MAX_TEXTURE_TOTAL:
+                        return self._skip(name, "would take the textures of this world over "
+                                                f"{MAX_TEXTURE_TOTAL >> 30} GiB")
+                    pixels = _rgba(image)
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            return self._skip(name, f"has more than {MAX_TEXTURE_PIXELS:,} pixels")
+        except Exception as e:  # an image decoder may raise anything on bad bytes
+            return self._skip(name, f"cannot be decoded ({type(e).__name__})")
+        self._bytes += pixels.nbytes
+        pixels.setflags(write=False)
+        return pixels
+
+    def _skip(self, name: str, why: str) -> NDArray[np.uint8] | None:
+        self._log.warn(f"texture '{name}' {why}; its material is drawn without it")
+        return None
+
+
+def _rgba(image: object) -> NDArray[np.uint8]:
+    """Eight-bit RGBA of a Pillow image; 16-bit greys are scaled, not clipped."""
+    mode = image.mode  # type: ignore[attr-defined]
+    if mode in _SIXTEEN_BIT:
+        grey = np.clip(np.asarray(image, dtype=np.float64) / 257.0 + 0.5, 0, 255).astype(np.uint8)
+        return np.dstack([grey, grey, grey, np.full_like(grey, 255)])
+    return np.array(image.convert("RGBA"), dtype=np.uint8)  # type: ignore[attr-defined]

@@ -1,0 +1,237 @@
+"""What a file is, told from its bytes and never from its name."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
+from spatialbench.scene.folder import WORLD_SUFFIXES, check_given_path
+from spatialbench.scene.ply_header import MAX_HEADER, PlyHeader, parse_ply_header
+
+__all__ = ["READABLE", "Sniffed", "refuse", "sniff", "sniff_bytes"]
+
+READABLE = ("glb", "gltf", "obj", "ply", "stl")
+"""Kinds that this version reads."""
+_AS_MESH = "Give the world as a mesh (.glb, .gltf, .obj, .ply or .stl)"
+_AGAIN = "Download it again"
+_MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
+    (b"glTF", "glb", "binary glTF", ""),
+    (b"NGSP", "spz", "3D Gaussian splats (SPZ)", _AS_MESH),
+    (b"PXR-USDC", "usd", "a USD scene (binary)", "Export it as .glb"),
+    (b"#usda", "usd", "a USD scene (text)", "Export it as .glb"),
+    (b"version https://git-lfs.github.com/spec/", "lfs", "a git-lfs pointer, not the file itself",
+     "Fetch the content with 'git lfs pull'"),
+    (b"Kaydara FBX Binary", "fbx", "an FBX scene", "Export it as .glb"),
+    (b"BLENDER", "blend", "a Blender project", "Export it as .glb"),
+    (b"DRACO", "drc", "a bare Draco stream", "Export it without compression"),
+    (b"OFF\n", "off", "an OFF mesh", _AS_MESH),
+    (b"\x89HDF", "hdf5", "an HDF5 file", _AS_MESH),
+    (b"\x93NUMPY", "npy", "a NumPy array", _AS_MESH),
+    (b"\x89PNG", "image", "a PNG image", _AS_MESH),
+    (b"\xff\xd8\xff", "image", "a JPEG image", _AS_MESH),
+    (b"RIFF", "media", "a RIFF file (WebP image, sound or video)", _AS_MESH),
+    (b"%PDF", "pdf", "a PDF document", _AS_MESH),
+    (b"Rar!", "archive", "a RAR archive", "Unpack it and give the file inside"),
+    (b"7z\xbc\xaf\x27\x1c", "archive", "a 7z archive", "Unpack it and give the file inside"),
+    (b"\x28\xb5\x2f\xfd", "archive", "Zstandard-compressed data", "Unpack it and give the file inside"),
+)
+_SPLAT_COLUMNS = {"f_dc_0", "scale_0", "rot_0"}
+_OBJ_LINE = re.compile(rb"(?:^|[\r\n])[ \t]*v[ \t]+[-+.\dnNiI]")
+
+
+@dataclass(frozen=True)
+class Sniffed:
+    """``kind`` is a short name (see ``READABLE``), ``label`` says it in words, ``todo`` what helps."""
+
+    kind: str
+    label: str
+    todo: str = ""
+
+
+def sniff(path: Path) -> Sniffed:
+    """What the file at ``path`` is. Reads its first MiB (all of a JSON file up to 4 MiB).
+
+    Raises
+    ------
+    MissingInputError, CorruptInputError : not there, a folder, or empty; a PLY header that cannot be read.
+    """
+    check_given_path(path)
+    try:
+        with path.open("rb") as f:
+            head = f.read(MAX_HEADER)
+            if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+                head += f.read(3 << 20)
+        return sniff_bytes(head, path.stat().st_size, path)
+    except OSError as e:
+        raise CorruptInputError(f"cannot be read ({e.strerror})", where=str(path), todo="Check it") from None
+
+
+def refuse(found: Sniffed, path: Path) -> InputError:
+    """The error for a kind that is not read."""
+    if found.kind in ("binary", "text"):
+        what = f"is {found.label}, not a world in a known format"
+    else:
+        what = f"is {found.label}, which is not read by this version"
+    return UnsupportedFormatError(what, where=str(path), todo=found.todo or _AS_MESH)
+
+
+def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
+    """As :func:`sniff`, from the first bytes and the size; ``path`` serves archives and messages."""
+    if len(head) >= 84 and size == 84 + 50 * struct.unpack_from("<I", head, 80)[0]:
+        return Sniffed("stl", "binary STL")  # first: its free 80-byte header may look like anything
+    for magic, kind, label, todo in _MAGIC:
+        if head.startswith(magic):
+            return Sniffed(kind, label, todo)
+    if re.match(rb"ply[\r\n]", head):
+        return _sniff_ply(parse_ply_header(head, str(path)))
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _sniff_zip(path)
+    if head.startswith(b"\x1f\x8b"):
+        return _sniff_gzip(head)
+    if head[4:8] == b"ftyp" or head.startswith(b"\x1aE\xdf\xa3"):
+        return Sniffed("video", "a video", "For clips use the video track")
+    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return Sniffed("pickle", "a Python pickle (torch.save writes such), which could run code and is never opened",
+                       "Ask its maker for a mesh, or convert it in a place that you trust")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Sniffed("text", "text in UTF-16", "Save it as UTF-8")
+    if _is_text(head):
+        return _sniff_text(head, path)
+    return _sniff_binary(head, size, path)
+
+
+def _sniff_ply(header: PlyHeader) -> Sniffed:
+    vertex, face = header.element("vertex"), header.element("face")
+    names = set(vertex.names) if vertex else set()
+    if header.element("chunk") and "packed_position" in names:
+        return Sniffed("splat-ply", "3D Gaussian splats (compressed PLY)", _AS_MESH)
+    if len(_SPLAT_COLUMNS & names) >= 2:
+        return Sniffed("splat-ply", "3D Gaussian splats (PLY)", _AS_MESH)
+    if vertex and vertex.count and not (face and face.count) and not header.element("tristrips"):
+        return Sniffed("points-ply", f"a point cloud (PLY, {vertex.count:,} points and no faces)",
+                       "Give a mesh: a point cloud has no surface to draw or to walk on")
+    return Sniffed("ply", "PLY mesh")
+
+
+def _sniff_zip(path: Path) -> Sniffed:
+    try:
+        with zipfile.ZipFile(path) as z:
+            names = [n for n in z.namelist()[:10000] if not n.endswith("/")]
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return Sniffed("zip", "a zip archive that cannot be opened", _AGAIN)
+    lower = [n.lower() for n in names]
+    if any(n.endswith("data.pkl") for n in lower):
+        return Sniffed("pickle", "a PyTorch archive holding a pickle, which could run code and is never opened",
+                       "Ask its maker for a mesh, or convert it in a place that you trust")
+    if "meta.json" in lower and any(n.endswith(".webp") for n in lower):
+        return Sniffed("sog", "3D Gaussian splats (SOG)", _AS_MESH)
+    if any(n.endswith((".usdc", ".usda", ".usd")) for n in lower):
+        return Sniffed("usd", "a USD scene (USDZ)", "Export it as .glb")
+    if "3d/3dmodel.model" in lower:
+        return Sniffed("3mf", "a 3MF model", _AS_MESH)
+    worlds = [n for n in names if n.lower().endswith(WORLD_SUFFIXES)]
+    inside = f"Unpack it and give {', '.join(worlds[:4])}" if worlds else "It holds no world file by name"
+    return Sniffed("zip", "a zip archive", inside)
+
+
+def _sniff_gzip(head: bytes) -> Sniffed:
+    try:
+        start = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 16)
+    except zlib.error:
+        start = b""
+    if start.startswith(b"NGSP"):
+        return Sniffed("spz", "3D Gaussian splats (SPZ)", _AS_MESH)
+    return Sniffed("archive", "gzip-compressed data", "Unpack it and give the file inside")
+
+
+def _is_text(head: bytes) -> bool:
+    sample = head[:1 << 16]
+    return b"\x00" not in sample and sum(c < 9 or 13 < c < 32 for c in sample) <= len(sample) // 1000
+
+
+def _sniff_text(head: bytes, path: Path) -> Sniffed:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = text[:512].lower()
+    if not text:
+        return Sniffed("text", "nothing but white space", _AGAIN)
+    if start.startswith((b"<!doctype html", b"<html")) or (start.startswith(b"<") and b"<html" in start):
+        return Sniffed("html", "an HTML page (an error page saved in place of the download?)",
+                       "Open it in a browser to see the message, then download the file itself")
+    if start.startswith(b"<"):
+        if b"<collada" in start:
+            return Sniffed("collada", "a COLLADA scene", "Export it as .glb")
+        return Sniffed("xml", "an XML document", _AS_MESH)
+    if text.startswith((b"{", b"[")):
+        return _sniff_json(text)
+    if start.startswith(b"solid") and (b"facet" in text.lower() or b"endsolid" in text.lower()):
+        return Sniffed("stl", "ASCII STL")
+    if _OBJ_LINE.search(text):
+        return Sniffed("obj", "Wavefront OBJ")
+    if re.search(rb"(?:^|[\r\n])newmtl[ \t]", text):
+        return Sniffed("mtl", "a material library (MTL)", "Give the .obj file that uses it")
+    if path.suffix.lower() == ".obj" and re.search(rb"(?:^|[\r\n])(?:mtllib|usemtl|o|g|f)[ \t]", text):
+        return Sniffed("obj", "Wavefront OBJ")  # an OBJ without vertices: its reader says so
+    return Sniffed("text", "plain text", _AS_MESH)
+
+
+def _sniff_json(text: bytes) -> Sniffed:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # not JSON, or only its beginning was read
+        if re.search(rb'"asset"\s*:', text):
+            return Sniffed("gltf", "glTF")
+        return Sniffed("text", "text that begins like JSON", _AS_MESH)
+    if isinstance(value, dict):
+        asset = value.get("asset")
+        if isinstance(asset, dict) and "version" in asset:
+            return Sniffed("gltf", "glTF")
+        if "means" in value and "scales" in value:
+            return Sniffed("sog", "3D Gaussian splats (SOG, unbundled)", _AS_MESH)
+        if "render_asset" in value:
+            return Sniffed("stage", "a habitat stage configuration", f"Give the file it names: {value['render_asset']}")
+    return Sniffed("json", "a JSON file, but not glTF (it has no asset.version)", _AS_MESH)
+
+
+def _sniff_binary(head: bytes, size: int, path: Path) -> Sniffed:
+    if _is_ksplat(head):
+        return Sniffed("ksplat", "3D Gaussian splats (KSPLAT)", _AS_MESH)
+    if _is_splat(head, size):
+        return Sniffed("splat", "3D Gaussian splats (.splat)", _AS_MESH)
+    if path.suffix.lower() == ".stl" or head[:5].lower() == b"solid":
+        if size < 84:
+            why = f"a binary STL has at least 84 bytes, the file has {size:,}"
+        else:
+            n = struct.unpack_from("<I", head, 80)[0]
+            why = (f"its header announces {n:,} triangles, which takes {84 + 50 * n:,} bytes, "
+                   f"the file has {size:,}")
+        raise CorruptInputError(f"is not a whole STL file: {why}", where=f"{path}, byte 80",
+                                todo="Download or export it again")
+    named = path.suffix.lower()
+    hint = f" (although it is named {named})" if named in WORLD_SUFFIXES else ""
+    return Sniffed("binary", f"binary data of unknown kind{hint}", _AS_MESH)
+
+
+def _is_ksplat(head: bytes) -> bool:
+    if len(head) < 4096 or head[0] != 0 or head[1] != 1:
+        return False
+    max_sections, sections, max_splats, splats = struct.unpack_from("<4I", head, 4)
+    level = struct.unpack_from("<H", head, 20)[0]
+    return 0 < sections <= max_sections and 0 < splats <= max_splats and level <= 2
+
+
+def _is_splat(head: bytes, size: int) -> bool:
+    """32-byte records without any magic: three coordinates, three positive scales, colour, rotation."""
+    if size % 32 or len(head) < 32:
+        return False
+    n = min(len(head) // 32, 256)
+    for i in range(n):
+        values = struct.unpack_from("<6f", head, 32 * i)
+        if not all(abs(v) < 1e6 for v in values) or min(values[3:]) < 0 or max(values[3:]) > 1e4:
+            return False
+    return any(struct.unpack_from("<f", head, 32 * i + 12)[0] > 1e-9 for i in range(n))
