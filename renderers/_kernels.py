@@ -2,6 +2,7 @@
 
 No kernel spawns threads: each call does one slab of one image and releases the interpreter lock. No fast
 maths: every operation is rounded as IEEE says, in program order, so that results are equal to the bit.
+They are one module because the compiler's cache does not notice a change in a function of another file.
 """
 
 from __future__ import annotations
@@ -130,13 +131,6 @@ def _wrapped(i: int, n: int, how: int) -> int:
 
 
 @njit(**_INLINE)
-def _mix(mesh: PackedMesh, k00: int, k10: int, k01: int, k11: int, c: int, s: float, t: float) -> float:
-    """Channel ``c`` of four texels, bilinear, in linear light."""
-    return ((1 - s) * (1 - t) * mesh.decode[mesh.texels[k00, c]] + s * (1 - t) * mesh.decode[mesh.texels[k10, c]]
-            + (1 - s) * t * mesh.decode[mesh.texels[k01, c]] + s * t * mesh.decode[mesh.texels[k11, c]])
-
-
-@njit(**_INLINE)
 def _texture(mesh: PackedMesh, m: int, u: float, v: float) -> tuple[float, float, float, float]:
     """Linear RGBA at (u, v): row 0 is v = 0, texel centres at halves; filtered in linear light."""
     w, h = mesh.tex_size[m, 0], mesh.tex_size[m, 1]
@@ -153,11 +147,17 @@ def _texture(mesh: PackedMesh, m: int, u: float, v: float) -> tuple[float, float
     s, t = x - i, y - j
     i0, i1 = _wrapped(i, w, wrap_u), _wrapped(i + 1, w, wrap_u)
     j0, j1 = at + _wrapped(j, h, wrap_v) * w, at + _wrapped(j + 1, h, wrap_v) * w
+    w00, w10, w01, w11 = (1 - s) * (1 - t), s * (1 - t), (1 - s) * t, s * t
     k00, k10, k01, k11 = j0 + i0, j0 + i1, j1 + i0, j1 + i1
-    return (_mix(mesh, k00, k10, k01, k11, 0, s, t), _mix(mesh, k00, k10, k01, k11, 1, s, t),
-            _mix(mesh, k00, k10, k01, k11, 2, s, t),
-            ((1 - s) * (1 - t) * mesh.texels[k00, 3] + s * (1 - t) * mesh.texels[k10, 3]
-             + (1 - s) * t * mesh.texels[k01, 3] + s * t * mesh.texels[k11, 3]) / 255.0)
+    # Written out: a name for an array, or a loop, brings reference counting into the caller's inner loop.
+    return (w00 * mesh.decode[mesh.texels[k00, 0]] + w10 * mesh.decode[mesh.texels[k10, 0]]
+            + w01 * mesh.decode[mesh.texels[k01, 0]] + w11 * mesh.decode[mesh.texels[k11, 0]],
+            w00 * mesh.decode[mesh.texels[k00, 1]] + w10 * mesh.decode[mesh.texels[k10, 1]]
+            + w01 * mesh.decode[mesh.texels[k01, 1]] + w11 * mesh.decode[mesh.texels[k11, 1]],
+            w00 * mesh.decode[mesh.texels[k00, 2]] + w10 * mesh.decode[mesh.texels[k10, 2]]
+            + w01 * mesh.decode[mesh.texels[k01, 2]] + w11 * mesh.decode[mesh.texels[k11, 2]],
+            (w00 * mesh.texels[k00, 3] + w10 * mesh.texels[k10, 3]
+             + w01 * mesh.texels[k01, 3] + w11 * mesh.texels[k11, 3]) / 255.0)
 
 
 @njit(**_INLINE)
@@ -347,10 +347,10 @@ def resolve_rgb(mesh: PackedMesh, s: FaceSetup, xs: Any, ys: Any, ss: int, row: 
 
 
 @njit(**_KERNEL)
-def resolve_depth(mesh: PackedMesh, s: FaceSetup, xs: Any, ys: Any, row: int, w_max: float,
+def resolve_depth(mesh: PackedMesh, s: FaceSetup, xs: Any, ys: Any, ss: int, row: int, w_max: float,
                   depth: Any, alpha: Any) -> None:
-    """Depth and alpha of a slab at pixel centres, both [rows,W]; depth is where half of the light is gone."""
-    near, which, layer_near, layer_which = _visibility(mesh, s, xs, ys, 1, row, w_max)
+    """Depth and alpha of a slab's samples, both [rows,W]; depth is where half of the light is gone."""
+    near, which, layer_near, layer_which = _visibility(mesh, s, xs, ys, ss, row, w_max)
     for j in range(len(ys)):
         for i in range(len(xs)):
             left, z = 1.0, 0.0

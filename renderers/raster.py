@@ -66,7 +66,7 @@ class RasterBackend:
                                      background, rgb[k, top:bottom])
             if depth is not None and alpha is not None:
                 xs, ys = sample_rays(cameras[k], 1)
-                _kernels.resolve_depth(self._mesh, setups[k], xs, ys[top:bottom], top, w_max,
+                _kernels.resolve_depth(self._mesh, setups[k], xs, ys[top:bottom], 1, top, w_max,
                                        depth[k, top:bottom], alpha[k, top:bottom])
 
         in_chunks(draw, t * slabs, 1, self._threads)

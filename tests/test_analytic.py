@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import analytic as A
 import numpy as np
 import pytest
 import trimesh
 from numpy.typing import NDArray
 
 from spatialbench.types import TriangleMesh, level_pose
+from tests import analytic as A
 
 
 def _trimesh(mesh: TriangleMesh) -> trimesh.Trimesh:

@@ -93,7 +93,7 @@ def test_another_version_is_refused(build, package, tmp_path):
         build.read_package(other)
     with (other / "dist" / "recast-navigation.wasm.wasm").open("ab") as f:
         f.write(b"\0")
-    with pytest.raises(build.ModuleError, match="recast.wasm is not the one"):
+    with pytest.raises(build.ModuleError, match=r"recast\.wasm is not the one"):
         build.read_package(other)
 
 

@@ -13,7 +13,7 @@ __all__ = ["PAD", "pack", "paint", "tone"]
 
 PAD = 2
 """Texels around each rectangle that repeat its border."""
-_BASE = 240.0
+_BASE = 135.0
 _EXPOSURE = 2.2
 _WHITE = 3.6
 _LUMINANCE = np.array([0.2126, 0.7152, 0.0722])

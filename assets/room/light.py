@@ -20,7 +20,7 @@ from spatialbench.types import RayCaster
 __all__ = ["LIFT", "Lights", "PatchSoup", "bake", "pattern", "solid_caster", "soup", "sun_at"]
 
 _LUXEL = 0.05
-_GATHER = 128
+_GATHER = 80
 _PANE_SAMPLES = (7, 5)
 _BOUNCES = 5
 LIFT = 1e-3

@@ -165,4 +165,4 @@ def _mend_colors(colors: NDArray[np.float32] | None, log: ReadLog) -> NDArray[np
     if bad.any():
         log.repair("colors_nonfinite", int(bad.any(axis=2).sum()), "colours of corners set to white")
         colors = np.where(bad, np.float32(1), colors)
-    return np.clip(colors, 0, 1, dtype=np.float32)
+    return np.clip(colors, 0, 1, out=colors)

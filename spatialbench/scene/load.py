@@ -52,9 +52,10 @@ def load_scene(path: Path) -> Scene:
     folder = WorldFolder(path, log)
     where = str(path)
     try:
-        soup = _read(found, folder, log, where)
-        side = read_side_car(folder, soup.cameras, log)
-        mesh = clean(soup, log, where)
+        with np.errstate(all="ignore"):  # bad numbers are looked for and named; NumPy need not warn of them too
+            soup = _read(found, folder, log, where)
+            side = read_side_car(folder, soup.cameras, log)
+            mesh = clean(soup, log, where)
     except MemoryError:
         raise CorruptInputError("needs more memory than there is", where=where, todo="Simplify the world") from None
     report = _report(mesh, log)
@@ -87,9 +88,10 @@ def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:
 
 
 def _has_color(mesh: TriangleMesh) -> bool:
-    """Textures, vertex colours, or materials of more than one colour."""
+    """Textures, vertex colours or materials of more than one colour."""
     def tint(m: Material) -> tuple[float, ...]:
         return (*m.base_color, *m.emissive)
 
-    return (mesh.colors is not None or any(m.texture is not None for m in mesh.materials)
+    painted = mesh.colors is not None and bool((mesh.colors != mesh.colors[0, 0]).any())
+    return (painted or any(m.texture is not None for m in mesh.materials)
             or len({tint(m) for m in mesh.materials}) > 1)

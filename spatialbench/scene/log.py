@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spatialbench.types import InputFile, Material, Pose, Repair
 
-__all__ = ["MAX_FACES", "MAX_VERTICES", "ReadLog", "Soup", "plural"]
+__all__ = ["MAX_FACES", "MAX_VERTICES", "ReadLog", "Soup", "plural", "warn_folded"]
 
 MAX_FACES = 50_000_000
 """Triangles that one world may place; more are refused before memory is taken for them."""
@@ -72,3 +72,10 @@ class Soup:
     uv: NDArray[np.float32] | None = None
     colors: NDArray[np.float32] | None = None
     cameras: tuple[Pose, ...] = ()
+
+
+def warn_folded(n_polygons: int, log: ReadLog) -> None:
+    """Say that concave polygons were cut as fans."""
+    if n_polygons:
+        log.warn(f"{plural(n_polygons, 'concave polygon')} cut as a fan around the first corner, which covers more "
+                 "than the polygon; triangulate on export")

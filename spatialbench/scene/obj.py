@@ -9,11 +9,11 @@ from spatialbench.errors import EmptyWorldError, InputError, UnsupportedFormatEr
 from spatialbench.scene.color import srgb_to_linear
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.images import TextureStore
-from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, plural
+from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, plural, warn_folded
 from spatialbench.scene.mtl import ObjMaterial, build_materials, parse_mtl
 from spatialbench.scene.obj_fast import FACE, OTHER, POSITION, TEXCOORD, Block, scan
 from spatialbench.scene.obj_rows import Chunk, Faces, make_faces, parse_faces, parse_numbers, resolve
-from spatialbench.scene.polygons import triangulate
+from spatialbench.scene.polygons import count_folded, fan
 from spatialbench.types import Material
 
 __all__ = ["read_obj"]
@@ -29,7 +29,7 @@ _NOT_FACES = {b"l": "lines", b"p": "points", b"curv": "curves", b"curv2": "curve
 def read_obj(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
     """Read an OBJ and the material libraries beside it.
 
-    Polygons are cut into triangles. Texture v runs up in an OBJ and is turned. Vertex colours and Kd are taken
+    Polygons are cut into fans. Texture v runs up in an OBJ and is turned. Vertex colours and Kd are taken
     as sRGB. A library or texture that is missing is a warning.
 
     Raises
@@ -185,18 +185,18 @@ class _Reader:
                          where, "texture coordinate", optional=True)
         self.faces.clear()
         log.repair("faces_not_polygons", int((counts < 3).sum()), "fewer than three corners; left out")
-        n_concave, source = 0, None
+        source = None
         if (counts == 3).all():
             faces, tex = vi.reshape(-1, 3), None if ti is None else ti.reshape(-1, 3)
         else:
-            corner, source, n_concave = triangulate(counts, vi, vertices)
+            corner, source = fan(counts)
             faces, tex = vi[corner], None if ti is None else ti[corner]
+            warn_folded(count_folded(faces, source, vertices), log)
         if len(faces) > MAX_FACES:
             raise UnsupportedFormatError(f"has {len(faces):,} triangles, more than {MAX_FACES:,}", where=where,
                                          todo="Simplify the mesh")
         if int((counts > 3).sum()):
             log.details["polygons_cut_into_triangles"] = int((counts > 3).sum())
-            log.details["polygons_concave"] = n_concave
         ids, materials, uv = self._materials(counts, source, tex, texcoords, folder)
         return Soup(vertices, faces, ids, materials, uv, self._corner_colors(faces, sizes))
 

@@ -12,10 +12,10 @@ from spatialbench.scene.clean import check_indices
 from spatialbench.scene.color import srgb_to_linear
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.images import TextureStore
-from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup
+from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, warn_folded
 from spatialbench.scene.ply_header import PlyElement, PlyHeader, parse_ply_header
 from spatialbench.scene.ply_rows import Column, ListColumn, Table, read_tables
-from spatialbench.scene.polygons import triangulate
+from spatialbench.scene.polygons import count_folded, fan
 from spatialbench.types import Material
 
 __all__ = ["read_ply"]
@@ -26,7 +26,7 @@ _TEXTURE = re.compile(r"^TextureFile\s+(.+)$", re.IGNORECASE)
 
 
 def read_ply(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
-    """Read a mesh PLY. Polygons are cut into triangles; colours are taken as sRGB; texture v runs up, as in OBJ.
+    """Read a mesh PLY. Polygons are cut into fans; colours are taken as sRGB; texture v runs up, as in OBJ.
 
     Raises
     ------
@@ -43,12 +43,12 @@ def read_ply(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup
         raise EmptyWorldError(f"has {vertex.count if vertex else 0:,} vertices and "
                               f"{face.count if face else 0:,} faces", where=where,
                               todo="Export the world as a mesh with faces")
-    _check_columns(vertex, face, where)
+    _check_columns(vertex, face, len(data), where)
     tables = read_tables(data, header, ("vertex", "face"), where)
     return _assemble(tables["vertex"], tables["face"], header, folder, log, where)
 
 
-def _check_columns(vertex: PlyElement, face: PlyElement, where: str) -> None:
+def _check_columns(vertex: PlyElement, face: PlyElement, size: int, where: str) -> None:
     for p in vertex.properties:
         if p.count_type:
             raise CorruptInputError(f"its vertices have the list property '{p.name}', so rows cannot be told apart",
@@ -58,7 +58,8 @@ def _check_columns(vertex: PlyElement, face: PlyElement, where: str) -> None:
         raise CorruptInputError(f"its vertices have no property {', '.join(missing)}", where=where, todo=_TODO)
     if not any(p.count_type and p.name in ("vertex_indices", "vertex_index") for p in face.properties):
         raise CorruptInputError("its faces have no list 'vertex_indices'", where=where, todo=_TODO)
-    if vertex.count > MAX_VERTICES or face.count > MAX_FACES:
+    most = max(vertex.count, face.count)  # a row takes a byte at the least: more rows than bytes are cut off
+    if most <= size and (vertex.count > MAX_VERTICES or face.count > MAX_FACES):
         raise UnsupportedFormatError(f"has {face.count:,} faces and {vertex.count:,} vertices, more than "
                                      f"{MAX_FACES:,} faces", where=where, todo="Simplify the mesh")
 
@@ -70,15 +71,15 @@ def _assemble(vertex: Table, face: Table, header: PlyHeader, folder: WorldFolder
     if indices.values.dtype.kind == "f":
         raise CorruptInputError("its vertex indices are not integers", where=where, todo=_TODO)
     check_indices(indices.values, len(vertices), f"{where}, element face", "vertex index")
-    corner, source, n_concave = triangulate(indices.counts, indices.values, vertices)
+    corner, source = fan(indices.counts)
     if len(corner) > MAX_FACES:
         raise UnsupportedFormatError(f"has {len(corner):,} triangles, more than {MAX_FACES:,}", where=where,
                                      todo="Simplify the mesh")
     log.repair("faces_not_polygons", int((indices.counts < 3).sum()), "fewer than three corners; left out")
     if int((indices.counts > 3).sum()):
         log.details["polygons_cut_into_triangles"] = int((indices.counts > 3).sum())
-        log.details["polygons_concave"] = n_concave
     faces = indices.values[corner].astype(np.int32)
+    warn_folded(count_folded(faces, source, vertices), log)
     colors = _colors(vertex, lambda a: a[faces])
     if colors is None:
         colors = _colors(face, lambda a: np.repeat(a[source][:, None], 3, axis=1))

@@ -208,8 +208,7 @@ def _read_text(lines: list[bytes], cursor: int, element: PlyElement, where: str,
 
 def _as_type(values: list[float], kind: str, element: PlyElement, where: str) -> NDArray:
     if kind[0] == "f":
-        with np.errstate(over="ignore"):
-            return np.array(values, dtype=np.float64)  # a text file's digits are worth more than float32
+        return np.array(values, dtype=np.float64)  # a text file's digits are worth more than float32
     info = np.iinfo(kind)
     if values and not (info.min <= min(values) and max(values) <= info.max):
         raise CorruptInputError(f"a number of '{element.name}' does not fit its type", where=where, todo=_TODO)

@@ -1,11 +1,11 @@
-"""Cutting polygons into triangles."""
+"""Cutting polygons into triangles: fans, as Recast's and trimesh's readers do, so that NavMeshes agree."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["fan", "triangulate"]
+__all__ = ["count_folded", "fan"]
 
 
 def fan(counts: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -29,58 +29,25 @@ def fan(counts: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.stack([start, start + step + 1, start + step + 2], axis=1), source
 
 
-def triangulate(counts: NDArray, corners: NDArray, vertices: NDArray[np.float64]
-                ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """As :func:`fan`, but a polygon whose fan folds over itself (it is concave) is cut by ear clipping.
+def count_folded(faces: NDArray, source: NDArray[np.int64], vertices: NDArray[np.float64]) -> int:
+    """Polygons whose fan folds over itself (they are concave), so that it covers what the polygon does not.
 
     Parameters
     ----------
-    counts, corners : corners of each polygon, and vertex index of every corner.
-    vertices : [V,3]; polygons with vertices that are not finite keep their fan.
-
-    Returns
-    -------
-    corner, source : as :func:`fan`.
-    n_concave : polygons that were cut by ear clipping.
+    faces : [F,3] vertex indices of the triangles of :func:`fan`.
+    source : [F] the polygon of each.
     """
-    corner, source = fan(counts)
-    if len(counts) == 0 or int(np.max(counts)) <= 3:
-        return corner, source, 0
-    many = np.flatnonzero(np.asarray(counts)[source] > 3)
-    t = vertices[corners[corner[many]]]
+    if len(source) == 0:
+        return 0
+    first = np.flatnonzero(np.diff(source, prepend=-1))
+    pieces = np.diff(np.append(first, len(source)))
+    many = np.repeat(pieces > 1, pieces)
+    if not many.any():
+        return 0
+    t = vertices[faces[many]]
     with np.errstate(all="ignore"):
         area = np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0])
-        owner, start = np.unique(source[many], return_index=True)
-        whole = np.add.reduceat(area, start, axis=0)
-        pieces = np.diff(np.append(start, len(many)))
-        along = (area * np.repeat(whole, pieces, axis=0)).sum(axis=1)
-        size = np.repeat((whole * whole).sum(axis=1), pieces)
-        folded = np.unique(source[many][along < -1e-9 * size])
-    n_concave = 0
-    first = np.cumsum(counts) - np.asarray(counts)
-    for k in np.searchsorted(owner, folded):
-        p, rows = owner[k], many[start[k]:start[k] + pieces[k]]
-        places = np.arange(first[p], first[p] + counts[p])
-        ears = _ears(vertices[corners[places]], whole[k])
-        if ears is not None:
-            corner[rows] = places[ears]
-            n_concave += 1
-    return corner, source, n_concave
-
-
-def _ears(points: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """[n-2,3] triangles of one polygon, wound along ``normal``; None where ear clipping does not work out."""
-    import mapbox_earcut
-
-    if not np.isfinite(points).all():
-        return None
-    drop = int(np.argmax(np.abs(normal)))
-    flat = np.ascontiguousarray(np.delete(points, drop, axis=1))
-    ears = np.asarray(mapbox_earcut.triangulate_float64(flat, np.array([len(flat)], np.uint32)), np.int64)
-    if len(ears) != 3 * (len(points) - 2):
-        return None
-    ears = ears.reshape(-1, 3)
-    t = points[ears]
-    backwards = (np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]) @ normal) < 0
-    ears[backwards] = ears[backwards][:, [0, 2, 1]]
-    return ears
+        pieces = pieces[pieces > 1]
+        whole = np.repeat(np.add.reduceat(area, np.cumsum(pieces) - pieces, axis=0), pieces, axis=0)
+        folded = (area * whole).sum(axis=1) < -1e-3 * (whole * whole).sum(axis=1)
+    return len(np.unique(source[many][folded]))

@@ -24,7 +24,7 @@ from spatialbench.types import (
     World,
 )
 from spatialbench.world.anchor import anchor_mesh, anchor_points, similarity
-from spatialbench.world.camera import InitialCamera, OriginTrial, find_camera, given_camera, try_origin
+from spatialbench.world.camera import InitialCamera, OriginTrial, find_camera, given_camera, try_origin, without_floor
 from spatialbench.world.collision import collision_mesh, true_facing
 from spatialbench.world.decide import FrameOverrides, decide_unit, decide_up, level_rotation
 from spatialbench.world.estimates import estimates_json, unit_warning
@@ -93,7 +93,8 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     tell("preparing the collision mesh")
     collision = collision_mesh(world_mesh, ground, protocol.crop)
     warnings += _collision_warnings(collision)
-    footprint = _footprint(collision, protocol)
+    footprint, footprint_warnings = _footprint(collision, protocol)
+    warnings += footprint_warnings
     tell("looking for supports")
     anchored = _Anchored(world_mesh, rotation, camera.position, factor)
     supports = _supports(anchored, collision, ground, case, protocol) if record.factor is not None else ()
@@ -152,17 +153,18 @@ class _Start:
 
 
 def _start(sight: _Sight, camera: InitialCamera | None, overrides: FrameOverrides) -> _Start:
-    origin = None
-    if camera is None:
-        origin = try_origin(sight.caster, sight.up, sight.unit, sight.protocol)
-        camera = origin.camera if origin.passed else None
-    start = _search(sight, camera, origin, overrides)
-    if origin is None or not (origin.passed and origin.behind and not start.inside_out
-                              and start.interior.enclosure >= sight.protocol.gates.min_enclosure):
-        return start
-    # A room is there by the faces' winding, and the origin sees their backs: it is not in that room.
-    refused = replace(origin, passed=False, reason="most of what it sees is seen from behind")
-    return _search(sight, None, refused, overrides)
+    if camera is not None:
+        return _search(sight, camera, None, overrides)
+    origin = try_origin(sight.caster, sight.up, sight.unit, sight.protocol)
+    if origin.reason:
+        return _search(sight, None, origin, overrides)
+    if origin.behind:
+        # If a room is there by the faces' winding, then it is not the origin that lies in it.
+        refused = replace(origin, reason="most of what it sees is seen from behind")
+        start = _search(sight, None, refused, overrides)
+        if not start.inside_out and start.interior.enclosure >= sight.protocol.gates.min_enclosure:
+            return start
+    return _search(sight, origin.camera, origin, overrides)
 
 
 def _search(sight: _Sight, camera: InitialCamera | None, origin: OriginTrial | None, overrides: FrameOverrides
@@ -189,9 +191,8 @@ def _search(sight: _Sight, camera: InitialCamera | None, origin: OriginTrial | N
         assert origin is not None
         camera = find_camera(interior, caster, unit, protocol, origin.reason)
         if camera is None:
-            why = f"no floor was found to stand on, and the file's origin fails too: {origin.reason}"
-            camera = replace(origin.camera, confidence=0.0, note=why)
-            warnings.append(f"the initial camera is the file's origin for want of anything better: {why}")
+            camera = without_floor(origin, sight.mesh, up, protocol)
+            warnings.append(f"the initial camera is a guess: {camera.note}")
     return _Start(camera, unit, estimate, interior, inside_out, tuple(warnings))
 
 
@@ -219,11 +220,15 @@ def _collision_warnings(collision: CollisionMesh) -> list[str]:
     return out
 
 
-def _footprint(collision: CollisionMesh, protocol: Protocol) -> PlanGrid | None:
+def _footprint(collision: CollisionMesh, protocol: Protocol) -> tuple[PlanGrid | None, list[str]]:
     from spatialbench.world.footprint import footprint
 
     found = None if collision.mesh is None else footprint(collision.mesh, protocol.footprint)
-    return None if found is None else found.grid
+    if found is None:
+        return None, []
+    if found.grid is None:
+        return None, [f"the footprint's {found.cells} cells lie too far apart for one plan: is the scale right?"]
+    return found.grid, []
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.errors import UsageError
-from spatialbench.types import Decision, Protocol, RayCaster, Scene, SnapshotCase
+from spatialbench.types import Decision, Protocol, RayCaster, Scene, SnapshotCase, TriangleMesh
 from spatialbench.types.scene import Source
 from spatialbench.world.decide import CONFIDENCE, FrameOverrides, default_forward, level_rotation
 from spatialbench.world.interior import InteriorAnalysis
 from spatialbench.world.probe import enclosure_at, level_percentile, level_ranges, nine_rays
 
-__all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_origin"]
+__all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_origin",
+           "without_floor"]
 
 _VERTICAL = 1e-3  # horizontal part of a unit direction, below which no heading can be read from it
 
@@ -104,25 +106,24 @@ class OriginTrial:
     Attributes
     ----------
     camera : at the origin, looking the format's way.
-    passed : all gates of real-worlds.md section 7 hold there.
-    reason : what failed, in words; empty when nothing did.
-    scale : metres per source unit that its nine rays give, or None without a hit.
+    reason : which gate of real-worlds.md section 7 fails there, in words; empty when none does.
+    enclosed : surroundings are there and not too near; only the floor may be missing.
     behind : most of what is seen from there is seen from behind: it lies inside something solid, unless
         all faces are wound inside out.
     """
 
     camera: InitialCamera
-    passed: bool
     reason: str
-    scale: float | None
-    behind: bool = False
+    enclosed: bool
+    behind: bool
 
 
 def try_origin(caster: RayCaster, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol
                ) -> OriginTrial:
     """Put the gates of real-worlds.md section 7 to the file's origin.
 
-    Without a unit the nine rays' own scale makes the lengths, and the scale itself is not judged.
+    Without a unit the nine rays' own scale makes the lengths, and the scale itself is not judged; without
+    such a scale either, surroundings count at any distance.
     """
     gates = protocol.gates
     forward = default_forward(up)
@@ -131,21 +132,42 @@ def try_origin(caster: RayCaster, up: NDArray[np.float64], unit_m: float | None,
     rays = [d for d in nine_rays(caster, at, rotation, protocol.scale) if d is not None]
     scale = protocol.scale.camera_height / statistics.median(rays) if rays else None
     metres = unit_m if unit_m is not None else scale
-    e, front = enclosure_at(caster, at, rotation, protocol.finding.reach / (metres or 1.0))
-    reason = ""
+    near = level_percentile(level_ranges(caster, at, rotation), gates.level_depth_percentile)
+    e, front = enclosure_at(caster, at, rotation, math.inf if metres is None else protocol.finding.reach / metres)
+    around = ""
+    if near is not None and not near * (metres or math.inf) > gates.min_level_depth:
+        around = f"geometry within {near * (metres or math.inf):.2g} m"
+    elif e < gates.min_enclosure:
+        around = f"only {e:.2f} of the directions meet something"
+    below = ""
     if len(rays) < gates.min_ray_hits:
-        reason = f"{len(rays)} of nine rays meet a floor, {gates.min_ray_hits} are needed"
+        below = f"{len(rays)} of nine rays meet a floor, {gates.min_ray_hits} are needed"
     elif unit_m is not None and scale is not None and not gates.min_scale < scale / unit_m < gates.max_scale:
-        reason = f"the floor is {statistics.median(rays) * unit_m:.3g} m below, far from eye height"
-    elif metres is not None:
-        near = level_percentile(level_ranges(caster, at, rotation), gates.level_depth_percentile)
-        if near is not None and not near * metres > gates.min_level_depth:
-            reason = f"geometry {near * metres:.2f} m around it"
-        elif e < gates.min_enclosure:
-            reason = f"only {e:.2f} of the directions meet something"
-    note = "the file's origin, looking the format's way; it passes the gates"
-    camera = InitialCamera(at, forward, "origin", CONFIDENCE["origin"], note)
-    return OriginTrial(camera, not reason, reason, scale, front is not None and front < 0.5)
+        below = f"the floor is {statistics.median(rays) * unit_m:.2g} m below, far from eye height"
+    camera = InitialCamera(at, forward, "origin", CONFIDENCE["origin"],
+                           "the file's origin, looking the format's way; it passes the gates")
+    return OriginTrial(camera, below or around, not around, front is not None and front < 0.5)
+
+
+def without_floor(origin: OriginTrial, mesh: TriangleMesh, up: NDArray[np.float64], protocol: Protocol
+                  ) -> InitialCamera:
+    """Somewhere to look from when no floor is found: the file's origin if it is enclosed, else outside.
+
+    Outside means level with the middle of the mesh's box, looking the format's way, as far back as the
+    lens needs to hold the box.
+    """
+    why = f"no floor was found to stand on, and at the file's origin {origin.reason}"
+    if origin.enclosed:
+        return replace(origin.camera, confidence=0.2, note=f"the file's origin, which has surroundings; {why}")
+    forward = default_forward(up)
+    rotation = level_rotation(up, forward)
+    used = mesh.vertices[np.unique(mesh.faces)] @ rotation.T
+    low, high = used.min(axis=0), used.max(axis=0)
+    half = (high - low) / 2
+    back = half[1] + max(half[0], half[2]) / math.tan(math.radians(protocol.views.lens.fov_deg) / 2) * 1.1
+    middle = (low + high) / 2
+    position = rotation.T @ (middle - [0.0, back, 0.0])
+    return InitialCamera(position, forward, "none", 0.0, f"outside, looking at all of it: {why}")
 
 
 def find_camera(interior: InteriorAnalysis, caster: RayCaster, unit_m: float, protocol: Protocol, refused: str

@@ -29,6 +29,7 @@ from tests.physics.brute_rays import BruteRayCaster
 from tests.physics.placement_scenes import DATA, FLAT, box, grid, join, read_case, rectangle, sheet
 
 S = PlacementSettings()
+ALIGNED = PlacementSettings(release="plane_aligned")
 
 
 def check_oracle(path: Path, **kw) -> None:
@@ -99,7 +100,7 @@ def tilted_sheet(deg: float) -> tuple[np.ndarray, np.ndarray, tuple[float, float
 def test_friction_angle(deg: float, holds: bool) -> None:
     # Bullet multiplies frictions: tan = 0.5 * 0.8 = 0.40, 21.80 degrees.
     v, f, plane = tilted_sheet(deg)
-    (r,) = run_trials(v, f, [release_over(0, 0.0, 0.0, 3.0, plane, S, "plane")], rectangle(-2, -1, 2, 1), S)
+    (r,) = run_trials(v, f, [release_over(0, 0.0, 0.0, 3.0, plane, ALIGNED, "plane")], rectangle(-2, -1, 2, 1), S)
     if holds:
         assert r.horizontal_displacement < 0.01
     else:
@@ -139,14 +140,13 @@ def test_free_fall_has_the_default_damping() -> None:
 def test_released_plate_clears_the_plane_by_the_release_height(a: float, b: float, x: float, y: float) -> None:
     plane = (a, b, 0.7)
     z = a * x + b * y + 0.7
-    r = release_over(0, x, y, z, plane, S, "plane")
+    r = release_over(0, x, y, z, plane, ALIGNED, "plane")
     rim = rim_points(r.centre, r.quaternion, 360, S)
     off = (rim[:, 2] - (a * rim[:, 0] + b * rim[:, 1] + 0.7)) / math.sqrt(1 + a * a + b * b)
-    if r.quaternion == FLAT:  # then the plane rises by at most 2 mm over the radius
-        assert off.min() >= 0.01 - 0.002 - 1e-9
-        assert r.centre[2] - 0.01 == pytest.approx(z + 0.01, abs=1e-12)
-    else:
-        np.testing.assert_allclose(off, 0.01, atol=1e-9)
+    np.testing.assert_allclose(off, 0.01, atol=1e-9)
+    level = release_over(0, x, y, z, plane, S, "plane")
+    assert level.quaternion == FLAT
+    assert level.centre == pytest.approx((x, y, z + 0.02), abs=1e-12)
     assert math.hypot(*r.quaternion) == pytest.approx(1.0, abs=1e-12)
 
 

@@ -12,7 +12,6 @@ from scene_files import CUBE, CUBE_FACES, QUADRANTS, cube_obj, cube_ply, cube_st
 
 from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedFormatError
 from spatialbench.scene import load_scene
-from spatialbench.scene.polygons import triangulate
 
 SQUARE = b"v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\n"
 
@@ -179,21 +178,19 @@ def test_the_two_ways_of_reading_an_obj_agree(tmp_path_factory, data):
 # --- polygons ---------------------------------------------------------------------------------------
 
 
+def test_polygons_are_fans_around_the_first_corner(tmp_path):
+    r = load(tmp_path, "p.obj", b"v 0 0 0\nv 1 0 0\nv 2 1 0\nv 1 2 0\nv 0 1 0\nf 1 2 3 4 5\nf 1 2 3\nf 2 3 4 5\n")
+    assert r.mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 1, 2], [1, 2, 3], [1, 3, 4]]
+    assert not r.report.warnings
+
+
 @pytest.mark.parametrize("first", range(6))
-def test_an_l_shaped_floor_is_not_filled(first):
-    """Six corners, area 3, in every plane; a fan from any corner but the reflex one leaves the shape."""
-    flat = np.array([[0, 0], [2, 0], [2, 1], [1, 1], [1, 2], [0, 2]], float)
-    for drop in range(3):
-        points = np.insert(flat, drop, 7.0, axis=1)
-        order = np.concatenate([np.roll(np.arange(6), -first), [0, 1, 2]])
-        corner, source, concave = triangulate(np.array([6, 3]), order, points)
-        t = points[order[corner]]
-        area = 0.5 * np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0])
-        assert source.tolist() == [0] * 4 + [1]
-        assert concave == (flat[first].tolist() not in ([1, 1], [0, 0]))
-        sign = np.sign(area[-1, drop])
-        assert (sign * area[:4, drop] >= 0).all()
-        assert sign * area[:4, drop].sum() == pytest.approx(3)
+def test_concave_polygons_are_noticed(tmp_path, first):
+    """An L: fans around the corner at the notch and around the one opposite to it do not fold."""
+    flat = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
+    lines = [f"v {x} 0 {y}" for x, y in flat] + ["f " + " ".join(str((first + k) % 6 + 1) for k in range(6))]
+    warnings = load(tmp_path, "l.obj", "\n".join([*lines, "f 1 2 3", ""]).encode()).report.warnings
+    assert any("1 concave polygon" in w for w in warnings) == (flat[first] not in ((0, 0), (1, 1)))
 
 
 # --- PLY --------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def test_plain_cube(tmp_path):
 
 
 def test_transforms_multiply_from_root_to_leaf(tmp_path):
-    """Parent: 90 degrees about z, then x + 10; child: scale (2, 1, 1). (1, 0, 0) -> (2, 0, 0) -> (0, 2, 0) -> (10, 2, 0)."""
+    """Parent: 90 degrees about z, then x + 10; child: x times 2. (1, 0, 0) -> (2, 0, 0) -> (0, 2, 0) -> (10, 2, 0)."""
     b = GltfBuilder()
     b.mesh(TRIANGLE, np.arange(3, dtype="<u1"))
     h = math.sqrt(0.5)
@@ -169,7 +169,7 @@ def test_texture_row_0_is_v_0(tmp_path):
 
 
 def test_texture_transform(tmp_path):
-    """A quarter turn counter-clockwise on the image, where v runs down: (u, v) -> (v, -u); scaled first, shifted last."""
+    """A quarter turn counter-clockwise on the image, v runs down: (u, v) -> (v, -u); first scaled, last shifted."""
     b = GltfBuilder()
     textured(b)
     info = b.doc["materials"][0]["pbrMetallicRoughness"]["baseColorTexture"]
@@ -243,7 +243,7 @@ def test_external_files_and_data_uris(tmp_path):
         (tmp_path.parent / "b.bin").write_bytes(b.buffer)
         b.doc["buffers"][0]["uri"] = uri
         path.write_text(json.dumps(b.doc))
-        with pytest.raises(CorruptInputError, match="outside|absolute"):
+        with pytest.raises(CorruptInputError, match=r"outside|absolute"):
             load_scene(path)
 
 
@@ -365,12 +365,9 @@ def test_bad_documents(tmp_path, spoil, error, words):
 
 
 def test_an_army_of_instances_is_refused_before_memory_is_taken(tmp_path):
-    """A million copies of a thousand faces out of 10 kB of geometry."""
+    """60,000 copies of a thousand faces out of 6 kB of geometry."""
     b = GltfBuilder()
     b.mesh(CUBE, np.tile(CUBE_FACES, (84, 1)))
-    b.doc["nodes"] = [{"mesh": 0}] * 60_000
-    b.doc["scenes"] = [{"nodes": list(range(60_000))}]
-    b.doc["scenes"][0]["nodes"] = [0]
     b.doc["nodes"] = [{"children": list(range(1, 60_000))}] + [{"mesh": 0}] * 59_999
     with pytest.raises(UnsupportedFormatError, match="places 60,478,992 faces"):
         load(b, tmp_path)

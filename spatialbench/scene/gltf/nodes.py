@@ -41,8 +41,7 @@ def place_nodes(doc: Gltf, log: ReadLog, where: str) -> Placed:
     while stack:
         index, above = stack.pop()
         node = doc.nodes[index]
-        with np.errstate(all="ignore"):
-            matrix = above @ _local(node, index, where)
+        matrix = above @ _local(node, index, where)
         if not np.isfinite(matrix).all():
             raise CorruptInputError(f"the transform of node {index} is not finite", where=where, todo=_TODO)
         placed.n_nodes += 1

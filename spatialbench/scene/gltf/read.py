@@ -95,8 +95,7 @@ class _Builder:
                 swap = [0, 2, 1] if np.linalg.det(matrix[:3, :3]) < 0 else [0, 1, 2]
                 starts = []
                 for block in decoded.blocks:
-                    with np.errstate(all="ignore"):  # what is not finite is judged after the flattening
-                        vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
+                    vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
                     starts.append(v)
                     v += len(block)
                 for piece in decoded.pieces:
@@ -109,9 +108,9 @@ class _Builder:
                     faces[span] = turned + np.int32(starts[piece.block])
                     ids[span] = table[id(material)]
                     if uv is not None and piece.uv is not None:
-                        uv[span] = piece.uv[turned]
+                        np.take(piece.uv, turned, axis=0, out=uv[span], mode="clip")  # without a temporary
                     if colors is not None and piece.colors is not None:
-                        colors[span] = piece.colors[turned]
+                        np.take(piece.colors, turned, axis=0, out=colors[span], mode="clip")
                     f += len(piece.faces)
                     self.n_placed += 1
         return Soup(vertices, faces, ids, looks, uv, colors)
@@ -232,8 +231,7 @@ class _Builder:
             return None
         uv = self._attribute(p, name, (2,), n_vertices, by)
         if look.uv_map is not None:
-            with np.errstate(all="ignore"):
-                uv = uv @ look.uv_map[:, :2].T + look.uv_map[:, 2]
+            uv = uv @ look.uv_map[:, :2].T + look.uv_map[:, 2]
         return uv.astype(np.float32)
 
     def _colors(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.float32] | None:
@@ -241,8 +239,7 @@ class _Builder:
             return None
         values = self._attribute(p, "COLOR_0", (3, 4), n_vertices, by)
         out = np.ones((n_vertices, 4), np.float32)
-        with np.errstate(all="ignore"):
-            out[:, :values.shape[1]] = values
+        out[:, :values.shape[1]] = values
         return out
 
     def _attribute(self, p: Primitive, name: str, widths: tuple[int, ...], n_vertices: int,
