@@ -3,10 +3,9 @@
 from spatialbench.physics.placement.backend import placement_backend_status
 from spatialbench.physics.placement.heights import REFERENCES
 from spatialbench.physics.placement.outline import Boundary
-from spatialbench.physics.placement.pictures import trial_pictures
 from spatialbench.physics.placement.planner import plan_trials, run_plan
 from spatialbench.physics.placement.plate import Release, release_over
 from spatialbench.physics.placement.simulate import run_trials
 
 __all__ = ["REFERENCES", "Boundary", "Release", "placement_backend_status", "plan_trials", "release_over",
-           "run_plan", "run_trials", "trial_pictures"]
+           "run_plan", "run_trials"]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import spatialbench
-from spatialbench.errors import SpatialbenchError
 from spatialbench.observe import REGISTRY, Observations
 from spatialbench.report.data import (
     DecisionRow,
@@ -24,9 +23,10 @@ from spatialbench.report.data import (
     SupportShape,
     TrialRow,
 )
+from spatialbench.report.plates import plate_pictures
 from spatialbench.runs.machine import machine_info, versions
 from spatialbench.runs.single import backends_used
-from spatialbench.types import Measurement, TriangleMesh, protocol_hash, to_uint8
+from spatialbench.types import Measurement, protocol_hash, to_uint8
 
 if TYPE_CHECKING:
     from spatialbench.runs import RunResult
@@ -35,7 +35,8 @@ __all__ = ["collect"]
 
 LEVELS = {"W1": "Generative construction", "W2": "Interactive simulation", "W3": "State persistence",
           "W4": "Programmable dynamics", "W5": "Scalable shared world"}
-_SCORE_NAMES = {"M07": "Hole-free ratio", "M12": "In-bounds ratio"}
+_SCORE_NAMES = {"M07": "Hole-free ratio", "M12": "In-bounds ratio", "M13": "Brightness consistency",
+                "M14": "Hue consistency"}
 
 
 def collect(result: RunResult) -> ReportData:
@@ -85,8 +86,8 @@ def _metric_row(m: Measurement, result: RunResult) -> MetricRow:
     spec = REGISTRY.metric(m.metric).spec
     summary = result.summary.system(result.options.system).metric(m.metric)
     return MetricRow(m.metric, spec.name, spec.title, spec.level, spec.retained, m.value, spec.unit,
-                     spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags, m.components,
-                     m.counts, score_name=_SCORE_NAMES.get(m.metric, ""))
+                     spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags,
+                     m.components, m.counts, score_name=_SCORE_NAMES.get(m.metric, ""))
 
 
 def _map(obs: Observations, by_id: dict[str, Measurement]) -> MapData | None:
@@ -132,12 +133,12 @@ def _trials(obs: Observations) -> tuple[list[TrialRow], str]:
     results = placement.results.get(settings.reference, ())
     if placement.support is None or not results:
         return [], "No plate could be tried."
-    pictures = _trial_pictures(obs, results)
+    pictures = plate_pictures(obs.get("spatial.renderer"), results, settings)
     rows = []
     for i, r in enumerate(results):
         others = {name: row.success for name, rs in placement.results.items() if name != settings.reference
                   for row in rs if row.id == r.id}
-        release, rest = pictures[i] if i < len(pictures) else (None, None)
+        release, rest = pictures[i]
         rows.append(TrialRow(r.id, r.success, r.reasons, r.drop, r.tilt_deg, r.horizontal_displacement,
                              r.initial_penetration, others, release, rest))
     dropped = [p for p in placement.planned if not p.kept]
@@ -145,36 +146,6 @@ def _trials(obs: Observations) -> tuple[list[TrialRow], str]:
     if dropped:
         note += "; dropped: " + "; ".join(f"{p.id} ({p.reason})" for p in dropped)
     return rows, f"{note}. Released {settings.release_height * 100:.0f} cm above the {_words(settings.reference)}."
-
-
-def _trial_pictures(obs: Observations, results: Any) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
-    from spatialbench.physics.placement.pictures import trial_pictures
-
-    mesh, support = obs.world.collision.mesh, obs.get("spatial.placement").support
-    if mesh is None:
-        return []
-    try:
-        return trial_pictures(mesh.vertices, mesh.faces, results, support, obs.protocol.placement,
-                              colors=_face_colors(mesh))
-    except SpatialbenchError:
-        return []  # A page without these pictures is still a page; the outcomes are in the table.
-
-
-def _face_colors(mesh: TriangleMesh) -> NDArray[np.float64]:
-    """[F,3] sRGB: the texel at each face's middle times base colour and mean vertex colour, for small pictures."""
-    out = np.ones((len(mesh.faces), 3))
-    for index, m in enumerate(mesh.materials):
-        chosen = mesh.material_ids == index
-        linear = np.broadcast_to(np.asarray(m.base_color[:3]), (int(chosen.sum()), 3)).copy()
-        if m.texture is not None and mesh.uv is not None:
-            h, w = m.texture.shape[:2]
-            uv = mesh.uv[chosen].mean(axis=1) % 1.0
-            texel = m.texture[np.minimum((uv[:, 1] * h).astype(int), h - 1), np.minimum((uv[:, 0] * w).astype(int), w - 1)]
-            linear *= (texel[:, :3] / 255.0) ** 2.2
-        if mesh.colors is not None:
-            linear *= mesh.colors[chosen, :, :3].mean(axis=1)
-        out[chosen] = np.clip(linear, 0.0, 1.0) ** (1 / 2.2)
-    return out
 
 
 def _support_note(obs: Observations) -> str:

@@ -13,7 +13,7 @@ from spatialbench.types import TriangleMesh
 
 __all__ = ["check_indices", "check_used_finite", "clean"]
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 17
 _LARGEST = float(np.finfo(np.float32).max)
 _EPS = float(np.finfo(np.float64).eps)
 

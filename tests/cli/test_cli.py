@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.analytic import EYE, table_room, textured, write_glb
 
 from spatialbench.aggregate import summarise, summary_json
 from spatialbench.observe import REGISTRY
 from spatialbench.runs.store import read_units
 from spatialbench.tracks import load_tracks
 from spatialbench.types import Status, level_pose
+from tests.analytic import EYE, table_room, textured, write_glb
 
 FILES = {"run.json", "timings.jsonl", "import.json", "units.jsonl", "summary.json", "report.html"}
 FAST = ("--protocol", "happyworld-spatial-1-fast")

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from spatialbench.runs import RunOptions, RunResult, run_world
+from spatialbench.types import Measurement, Status, TriangleMesh, level_pose
+from spatialbench.world import FrameOverrides
 from tests.analytic import (
     EYE,
     box_room,
@@ -26,10 +30,6 @@ from tests.analytic import (
     two_rooms,
     write_glb,
 )
-
-from spatialbench.runs import RunOptions, RunResult, run_world
-from spatialbench.types import Measurement, Status, TriangleMesh, level_pose
-from spatialbench.world import FrameOverrides
 
 FAST = "happyworld-spatial-1-fast"
 SIZE, FRAMES = 256, 18

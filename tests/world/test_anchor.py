@@ -43,7 +43,7 @@ def raised(world: World) -> set[str]:
 
 def test_up_comes_from_the_strongest_source_that_says_something() -> None:
     plain = scene_of(A.box_room())
-    side = scene_of(A.box_room(), up_source="side-car", **{"up_axis": (0, 0, 2)})
+    side = scene_of(A.box_room(), up_source="side-car", up_axis=(0, 0, 2))
     case = SnapshotCase(id="c", up="-X")
     for scene, c, overrides, source, axis in (
             (plain, None, NOBODY, "prior", (0, 1, 0)), (side, None, NOBODY, "side-car", (0, 0, 1)),
@@ -145,7 +145,7 @@ def test_camera_comes_from_the_strongest_source() -> None:
 
 def test_a_camera_that_looks_straight_down_is_refused() -> None:
     down = SnapshotCase.model_validate({"id": "c", "camera": {"position": [0, 1.6, 0], "forward": [0, -1, 0]}})
-    with pytest.raises(UsageError, match="case c, key 'camera': .*straight up or down"):
+    with pytest.raises(UsageError, match=r"case c, key 'camera': .*straight up or down"):
         build_world(y_up_scene(A.box_room()), P, down)
     with pytest.raises(UsageError, match="straight up or down"):
         build_world(y_up_scene(A.box_room()), P, None, FrameOverrides(camera_position=EYE, camera_forward=(0, 1, 0)))
