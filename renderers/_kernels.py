@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spatialbench.renderers._pack import BLEND, ENCODE_STEPS, MASK, PackedMesh
+from spatialbench.renderers._pack import BLEND, ENCODE_STEPS, MASK, OPAQUE, PackedMesh
 
-__all__ = ["MAX_BLEND", "FaceSetup", "resolve_depth", "resolve_rgb", "set_up", "shade_hits"]
+__all__ = ["MAX_BLEND", "FaceSetup", "aim", "composite", "resolve_depth", "resolve_rgb", "set_up"]
 
 MAX_BLEND = 8
 """Blended layers kept in front of the opaque surface, the nearest ones."""
@@ -25,6 +25,10 @@ _KERNEL = {"cache": True, "nogil": True, "error_model": "numpy"}
 _INLINE = {**_KERNEL, "forceinline": True}
 _LIGHT = tuple(x / 1.0069**0.5 for x in (0.3, 0.4, 0.87))
 """Unit vector."""
+_GRAZING = 1e-6
+"""Squared cosine below which Embree's own distance is kept: the plane's rounding dominates."""
+_STEP = 2.0**-20
+"""Step past a surface that light goes through, relative to the distance; 8 spacings of float32."""
 
 
 class FaceSetup(NamedTuple):
@@ -371,25 +375,98 @@ def resolve_depth(mesh: PackedMesh, s: FaceSetup, xs: Any, ys: Any, ss: int, row
 
 
 @njit(**_KERNEL)
-def shade_hits(mesh: PackedMesh, face: Any, u: Any, v: Any, directions: Any, left: Any, rgb: Any) -> None:
-    """Composite one more hit of each ray [n] behind what it met so far; used by ray-casting backends.
+def aim(rotation: Any, origin: Any, start: float, xs: Any, ys: Any, ss: int, rays: Any) -> None:
+    """Rays through the ss x ss samples of every pixel of a strip, a pixel's samples side by side.
 
-    ``left`` [n] is the light still let through and ``rgb`` [n,3] the colour so far, both updated; ``face``
-    is -1 for a miss.
+    ``xs`` and ``ys`` are the columns' and rows' rays at depth 1, so that distance along a ray is depth;
+    ``origin`` is the camera in the ray caster's centred frame and ``start`` the depth that rays begin at.
+    ``rays`` is a ``RayBatch`` of exactly that many rays.
     """
-    for i in range(len(face)):
-        f = face[i]
+    n = 0
+    width = len(xs) // ss
+    for pixel in range(len(ys) // ss * width):
+        row, column = pixel // width * ss, pixel % width * ss
+        for j in range(row, row + ss):
+            for i in range(column, column + ss):
+                for k in range(3):
+                    d = rotation[k, 0] * xs[i] + (rotation[k, 1] * ys[j] + rotation[k, 2])
+                    rays.direction[n, k] = d
+                    rays.origin[n, k] = origin[k] + start * d
+                rays.pixel[n] = pixel
+                rays.travelled[n] = start
+                rays.left[n] = 1.0
+                n += 1
+
+
+@njit(**_KERNEL)
+def composite(mesh: PackedMesh, planes: Any, rotation: Any, origin: Any, xs: Any, ys: Any, hits: Any, rays: Any,
+              n_rays: int, last: bool, step: float, background: Any, deep: bool, rgb: Any, depth: Any,
+              alpha: Any) -> int:
+    """Add what the first ``n_rays`` rays met; keep the rays that go on, at the front of ``rays``; count them.
+
+    ``hits`` is (face, u, v, t) as Embree gives it. Without ``deep``, ``rgb`` [pixels,3] gets the samples'
+    colours added up, in the order of the rays; with it, ``depth`` and ``alpha`` [pixels] are set: the rays
+    are then one a pixel. ``planes`` [F,4] are the faces' unit normals and offsets in the centred frame: depth
+    is worked out from them in float64, unless the ray grazes the face. ``last`` lets no ray go on.
+    """
+    face, u, v, t = hits
+    width = len(xs)
+    r, g, b, a = 0.0, 0.0, 0.0, 1.0
+    known, known_side = -1, 0.0
+    going = 0
+    for n in range(n_rays):
+        f, p, left = face[n], rays.pixel[n], rays.left[n]
         if f < 0:
+            if not deep:
+                for k in range(3):
+                    rgb[p, k] += left * background[k]
             continue
-        m, n = mesh.material[f], mesh.normals
-        facing = n[f, 0] * directions[i, 0] + n[f, 1] * directions[i, 1] + n[f, 2] * directions[i, 2]
-        r, g, b, a = _surface(mesh, f, 1.0 - u[i] - v[i], u[i], v[i], 1.0 if facing < 0 else -1.0)
-        if mesh.mode[m] == MASK:
-            a = 1.0 if a >= mesh.cutoff[m] else 0.0
-        elif mesh.mode[m] != BLEND:
-            a = 1.0
-        part = left[i] * a
-        rgb[i, 0] += part * r
-        rgb[i, 1] += part * g
-        rgb[i, 2] += part * b
-        left[i] -= part
+        m = mesh.material[f]
+        mode = mesh.mode[m]
+        if not deep or mode != OPAQUE:
+            facing = planes[f, 0] * rays.direction[n, 0] + planes[f, 1] * rays.direction[n, 1] \
+                + planes[f, 2] * rays.direction[n, 2]
+            side = 1.0 if facing < 0.0 else -1.0
+            # A face of one colour is worked out once for all its neighbouring samples.
+            if f != known or side != known_side or mesh.tex_offset[m] >= 0 or len(mesh.colors) > 0:
+                r, g, b, a = _surface(mesh, f, 1.0 - u[n] - v[n], u[n], v[n], side)
+                known, known_side = f, side
+        part = left
+        if mode == BLEND:
+            part = left * a
+        elif mode == MASK and a < mesh.cutoff[m]:
+            part = 0.0
+        left -= part
+        far = rays.travelled[n] + t[n]
+        if deep:
+            x, y = xs[p % width], ys[p // width]
+            along, gap = 0.0, planes[f, 3]
+            for k in range(3):
+                along += planes[f, k] * (rotation[k, 0] * x + (rotation[k, 1] * y + rotation[k, 2]))
+                gap -= planes[f, k] * origin[k]
+            if along * along > _GRAZING * (x * x + y * y + 1.0):
+                far = max(gap / along, rays.travelled[n])
+            if left <= 0.5 and depth[p] == 0.0:
+                depth[p] = far
+            alpha[p] = 1.0 - left
+        else:
+            rgb[p, 0] += part * r
+            rgb[p, 1] += part * g
+            rgb[p, 2] += part * b
+        if left > 0.0:
+            if last:
+                if not deep:
+                    for k in range(3):
+                        rgb[p, k] += left * background[k]
+                continue
+            # Never ahead of n: what is overwritten has been read.
+            far += max(step, _STEP * far)
+            for k in range(3):
+                d = rays.direction[n, k]
+                rays.direction[going, k] = d
+                rays.origin[going, k] = origin[k] + far * d
+            rays.pixel[going] = p
+            rays.travelled[going] = far
+            rays.left[going] = left
+            going += 1
+    return going

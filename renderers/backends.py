@@ -185,7 +185,7 @@ def _embree_version() -> tuple[str, str]:
 
 
 _BACKENDS = {
-    "raster": _Backend("meshes, textured (exact z-buffer on the CPU)", 0, _raster_version, _open_raster),
-    "embree": _Backend("meshes, textured (ray casting on the CPU)", 1, _embree_version, _open_embree),
+    "embree": _Backend("meshes, textured (ray casting on the CPU)", 0, _embree_version, _open_embree),
+    "raster": _Backend("meshes, textured (exact z-buffer on the CPU)", 1, _raster_version, _open_raster),
     "fake": _Backend("a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
 }

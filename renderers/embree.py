@@ -1,12 +1,17 @@
-"""The second renderer of meshes: ray casting by Embree, for whoever wants an independent opinion.
+"""The default renderer of meshes: a ray through every sample, cast by Embree.
 
-Images mean what they mean in ``raster``, and the two agree but for samples within a rounding of an edge
-(Embree computes in float32). One ray for every sample: many times slower.
+Rays are made, cast and shaded strip by strip; each thread has one strip's rays in memory, and spends nearly
+all of its time outside the interpreter lock. A strip's result depends on the strip alone, so that images are
+equal to the bit for any number of threads.
+
+Embree computes in float32: a sample within a rounding of an edge may go to the neighbouring face. Depth is
+worked out in float64 from the plane of the face that was hit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,82 +22,128 @@ from spatialbench.renderers.raster import sample_rays
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import Camera, RenderSettings, TriangleMesh
 
-__all__ = ["EmbreeBackend"]
+__all__ = ["EmbreeBackend", "RayBatch"]
 
-_ROWS = 64
-"""Sample rows of one piece of work: about 100,000 rays at 1536 columns."""
+_RAYS = 1 << 15
+"""Rays of one strip, about: their arrays stay in the second- and third-level caches."""
 _LAYERS = 64
-"""Surfaces that one ray may pass through."""
+"""Surfaces that one ray may meet, the last one included."""
 _STEP = 2.0**-20
+"""Step past a surface that light goes through, relative to the largest coordinate: 8 spacings of float32."""
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+class RayBatch(NamedTuple):
+    """Rays on their way.
+
+    Attributes
+    ----------
+    origin, direction : [n,3] float32, the ray caster's frame; a direction advances 1 along the camera's axis.
+    pixel : [n] int32 index within the strip.
+    travelled : [n] float64 depth of the origin.
+    left : [n] float64 light still let through.
+    """
+
+    origin: F32
+    direction: F32
+    pixel: NDArray[np.int32]
+    travelled: F64
+    left: F64
+
+
+class _View(NamedTuple):
+    """One camera in the ray caster's frame."""
+
+    rotation: F64
+    origin: F64
+    start: float
+    """Depth that rays begin at."""
+    step: float
 
 
 class EmbreeBackend:
-    """Draws one mesh by casting rays; see ``raster`` for what the images mean."""
+    """Draws one mesh by casting rays; see ``backends`` for what the images mean."""
 
     def __init__(self, mesh: TriangleMesh, settings: RenderSettings) -> None:
         self._mesh = pack_mesh(mesh, settings.shading)
         self._settings = settings
         self._caster = MeshRayCaster(mesh.vertices, mesh.faces, threads=1)
+        self._planes = self._caster.planes()
+        self._background = np.array(settings.background, np.float64)
         self._threads = thread_count()
 
     def __call__(self, cameras: Sequence[Camera], want: Sequence[str]) -> tuple[
             F32 | None, F32 | None, F32 | None]:
         """Images of cameras of one size."""
         t, h, w = len(cameras), cameras[0].height, cameras[0].width
-        rgb = depth = alpha = None
-        if "rgb" in want:
-            ss = self._settings.supersample
-            samples = self._cast(cameras, ss)[0].reshape(t, h, ss, w, ss, 3)
-            rgb = samples.mean(axis=(2, 4)).astype(np.float32)
-        if "depth" in want or "alpha" in want:
-            _, depth, alpha = self._cast(cameras, 1)
-        return rgb, depth if "depth" in want else None, alpha if "alpha" in want else None
-
-    def _cast(self, cameras: Sequence[Camera], ss: int) -> tuple[F32, F32, F32]:
-        """Colour [T,h,w,3], depth and alpha [T,h,w] of every sample, ``ss`` a pixel side."""
-        h, w = cameras[0].height * ss, cameras[0].width * ss
-        rgb, depth, alpha = (np.zeros((len(cameras), h * w, *n), np.float32) for n in ((3,), (), ()))
-        strips = -(-h // _ROWS)
+        rgb = np.empty((t, h, w, 3), np.float32) if "rgb" in want else None
+        deep = "depth" in want or "alpha" in want
+        depth, alpha = (np.zeros((t, h, w), np.float32) if deep else None for _ in range(2))
+        ss = self._settings.supersample
+        work: list[tuple[bool, int, slice]] = []
+        if rgb is not None:
+            work += [(False, k, rows) for k in range(t) for rows in _strips(h, w * ss * ss)]
+        if deep:
+            work += [(True, k, rows) for k in range(t) for rows in _strips(h, w)]
+        views = [self._view(c) for c in cameras]
 
         def draw(a: int, _: int) -> None:
-            k, strip = divmod(a, strips)
-            rows = slice(strip * _ROWS, min(h, (strip + 1) * _ROWS))
-            span = slice(rows.start * w, rows.stop * w)
-            rgb[k, span], depth[k, span], alpha[k, span] = self._strip(cameras[k], ss, rows)
+            for_depth, k, rows = work[a]
+            if rgb is not None and not for_depth:
+                rgb[k, rows] = self._colours(cameras[k], views[k], rows)
+            elif depth is not None and alpha is not None:
+                self._depths(cameras[k], views[k], rows, depth[k, rows], alpha[k, rows])
 
-        in_chunks(draw, len(cameras) * strips, 1, self._threads)
-        shape = (len(cameras), h, w)
-        return rgb.reshape(*shape, 3), depth.reshape(shape), alpha.reshape(shape)
+        in_chunks(draw, len(work), 1, self._threads)
+        return rgb, depth if "depth" in want else None, alpha if "alpha" in want else None
 
-    def _strip(self, camera: Camera, ss: int, rows: slice) -> tuple[F32, F32, F32]:
+    def _view(self, camera: Camera) -> _View:
+        origin = camera.pose.position - self._caster.center
+        # Nothing is nearer than the bounding sphere; from there on float32 is fine enough.
+        start = max(self._settings.near, float(-origin @ camera.pose.forward) - self._caster.radius, 0.0)
+        step = _STEP * max(self._caster.extent, float(np.abs(origin).max()))
+        return _View(np.array(camera.pose.rotation, order="C"), origin, start, step)
+
+    def _colours(self, camera: Camera, view: _View, rows: slice) -> F64:
+        """Mean colours [rows,W,3] of a strip."""
+        ss = self._settings.supersample
+        xs, ys = sample_rays(camera, ss)
+        out = np.zeros((rows.stop - rows.start, camera.width, 3))
+        self._cast(view, xs, ys[rows.start * ss:rows.stop * ss], ss, out.reshape(-1, 3), _NONE, _NONE)
+        out *= 1.0 / (ss * ss)
+        return out
+
+    def _depths(self, camera: Camera, view: _View, rows: slice, depth: F32, alpha: F32) -> None:
+        """Set depth and alpha [rows,W] of a strip, which are 0."""
+        xs, ys = sample_rays(camera, 1)
+        self._cast(view, xs, ys[rows], 1, _NO_COLOUR, depth.reshape(-1), alpha.reshape(-1))
+
+    def _cast(self, view: _View, xs: F64, ys: F64, ss: int, rgb: F64, depth: F32, alpha: F32) -> None:
         from spatialbench.renderers import _kernels
 
-        xs, ys = sample_rays(camera, ss)
-        x, y = np.meshgrid(xs, ys[rows])
-        ray = np.stack([x.ravel(), y.ravel(), np.ones(x.size)], axis=1)
-        length = np.linalg.norm(ray, axis=1)
-        d = (ray @ camera.pose.rotation.T / length[:, None]).astype(np.float32)
-        n = len(d)
-        rgb, left, depth = np.zeros((n, 3)), np.ones(n), np.zeros(n)
-        live, travelled = np.arange(n), self._settings.near * length
-        origin = camera.pose.position - self._caster.center
-        extent = max(self._caster.extent, float(np.abs(origin).max()))
-        for _ in range(_LAYERS if self._caster.scene is not None else 0):
-            start = origin + travelled[live, None] * d[live]
-            raw = self._caster.scene.run(start.astype(np.float32), d[live], output=1)
-            hit = raw["primID"] >= 0
-            live, face = live[hit], raw["primID"][hit]
-            total = travelled[live] + raw["tfar"][hit]
-            now_rgb, now_left = rgb[live], left[live]
-            _kernels.shade_hits(self._mesh, face, raw["u"][hit], raw["v"][hit], d[live], now_left, now_rgb)
-            rgb[live], left[live] = now_rgb, now_left
-            solid = (now_left <= 0.5) & (depth[live] == 0)
-            depth[live[solid]] = (total / length[live])[solid]
-            travelled[live] = total + _STEP * np.maximum(extent, total)
-            live = live[now_left > 0]
-            if not len(live):
+        n, scene = len(xs) * len(ys), self._caster.scene
+        if scene is None:
+            rgb += ss * ss * self._background
+            return
+        rays = RayBatch(np.empty((n, 3), np.float32), np.empty((n, 3), np.float32), np.empty(n, np.int32),
+                        np.empty(n), np.empty(n))
+        _kernels.aim(view.rotation, view.origin, view.start, xs, ys, ss, rays)
+        for layer in range(_LAYERS):
+            raw = scene.run(rays.origin[:n], rays.direction[:n], output=1)
+            n = _kernels.composite(self._mesh, self._planes, view.rotation, view.origin, xs, ys,
+                                   (raw["primID"], raw["u"], raw["v"], raw["tfar"]), rays, n,
+                                   layer == _LAYERS - 1, view.step, self._background, len(depth) > 0,
+                                   rgb, depth, alpha)
+            if n == 0:
                 break
-        rgb += left[:, None] * np.asarray(self._settings.background, np.float64)
-        return rgb.astype(np.float32), depth.astype(np.float32), (1.0 - left).astype(np.float32)
+
+
+_NONE = np.zeros(0, np.float32)
+_NO_COLOUR = np.zeros((0, 3))
+
+
+def _strips(height: int, rays_a_row: int) -> list[slice]:
+    rows = max(1, _RAYS // rays_a_row)
+    return [slice(a, min(height, a + rows)) for a in range(0, height, rows)]

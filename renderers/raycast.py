@@ -81,7 +81,8 @@ class MeshRayCaster:
         """[F,3] float64 unit normals by winding; zero for faces without area."""
         self.extent = float(np.abs(corners).max(initial=0.0))
         """Largest coordinate of the centred mesh."""
-        self._radius = float(np.linalg.norm(corners.reshape(-1, 3), axis=1).max(initial=0.0)) * (1 + 1e-6)
+        self.radius = float(np.linalg.norm(corners.reshape(-1, 3), axis=1).max(initial=0.0)) * (1 + 1e-6)
+        """Of a sphere around ``center`` that holds the mesh."""
         self._corners = corners
         self._twins: _Twins | None = None
         self.scene: Any = None
@@ -89,6 +90,11 @@ class MeshRayCaster:
         if len(f):
             local = np.where(np.isin(np.arange(len(v)), f)[:, None], v - self.center, 0.0)
             self.scene = build_scene(local.astype(np.float32), f)
+
+    def planes(self) -> NDArray[np.float64]:
+        """[F,4] float64: each face's unit normal n and offset n . p for its points p, centred frame."""
+        offset = np.einsum("ij,ij->i", self.normals, self._corners[:, 0])
+        return np.ascontiguousarray(np.column_stack([self.normals, offset]))
 
     def first_hits(self, origins: ArrayLike, directions: ArrayLike) -> FirstHits:
         """First hit of each ray.
@@ -161,7 +167,7 @@ class MeshRayCaster:
             NDArray[np.float64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         local = o - self.center
         # Far origins lose their low bits in float32; the bounding sphere is as near as a hit can be.
-        ahead = np.maximum(0.0, np.linalg.norm(local, axis=1) - self._radius)
+        ahead = np.maximum(0.0, np.linalg.norm(local, axis=1) - self.radius)
         ahead = np.where(np.einsum("ij,ij->i", local, d) < 0, ahead, 0.0)
         local = local + ahead[:, None] * d
         raw = self.scene.run(local.astype(np.float32), d.astype(np.float32), output=1)

@@ -91,7 +91,7 @@ class TriangleMesh:
 
     def bounds(self) -> NDArray[np.float64]:
         """[2,3] axis-aligned box of the vertices that faces refer to."""
-        used = self.vertices[np.unique(self.faces)]
+        used = self.vertices[_referred(self.faces, len(self.vertices))]
         return np.stack([used.min(axis=0), used.max(axis=0)])
 
     def transformed(self, matrix: NDArray[np.float64]) -> TriangleMesh:
@@ -111,9 +111,17 @@ class TriangleMesh:
     def select(self, keep: NDArray[np.bool_] | NDArray[np.integer]) -> TriangleMesh:
         """Only some faces (mask or indices), without vertices that no face refers to."""
         f = self.faces[keep]
-        used, inverse = np.unique(f, return_inverse=True)
+        used = _referred(f, len(self.vertices))
+        index = np.cumsum(used, dtype=np.int32) - 1
         return replace(self, vertices=self.vertices[used],
-                       faces=inverse.reshape(-1, 3).astype(np.int32),
+                       faces=index[f].astype(np.int32, copy=False),
                        material_ids=self.material_ids[keep],
                        uv=None if self.uv is None else self.uv[keep],
                        colors=None if self.colors is None else self.colors[keep])
+
+
+def _referred(faces: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
+    """[count] which vertices faces refer to; a mask, since sorting millions of indices takes seconds."""
+    used = np.zeros(count, dtype=bool)
+    used[faces.ravel()] = True
+    return used
