@@ -95,7 +95,8 @@ class World:
     scale : how metres were fixed.
     ground_z : height of the floor, m (-1.6 by the primary rule); ``ground_assumed`` if none was seen.
     collision : for simulators.
-    footprint : plan cells that geometry covers, or None when there is no geometry.
+    footprint : plan cells that geometry covers; None when there is no geometry, or when its cells lie too far
+        apart for one array (``footprint_area`` then still holds their area, m2).
     supports : case's own or found, largest first.
     support_annotated : the case names a support (so that its absence is a measured zero).
     decisions : frame, up, unit, camera, scale... each with source and confidence.
@@ -116,6 +117,7 @@ class World:
     support_annotated: bool
     decisions: dict[str, Decision]
     gates: tuple[Gate, ...]
+    footprint_area: float = 0.0
     estimates: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

@@ -93,7 +93,7 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     tell("preparing the collision mesh")
     collision = collision_mesh(world_mesh, ground, protocol.crop)
     warnings += _collision_warnings(collision)
-    footprint, footprint_warnings = _footprint(collision, protocol)
+    footprint, area, footprint_warnings = _footprint(collision, protocol)
     warnings += footprint_warnings
     tell("looking for supports")
     anchored = _Anchored(world_mesh, rotation, camera.position, factor)
@@ -111,7 +111,7 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     estimates["level_depth"] = near
     return World(scene=scene, mesh=world_mesh, transform=similarity(rotation, camera.position, factor),
                  scale=record, ground_z=ground, ground_assumed=assumed, collision=collision, footprint=footprint,
-                 supports=supports, support_annotated=case is not None and case.support is not None,
+                 footprint_area=area, supports=supports, support_annotated=case is not None and case.support is not None,
                  decisions=decisions, gates=gates, estimates=estimates, warnings=tuple(warnings))
 
 
@@ -220,15 +220,17 @@ def _collision_warnings(collision: CollisionMesh) -> list[str]:
     return out
 
 
-def _footprint(collision: CollisionMesh, protocol: Protocol) -> tuple[PlanGrid | None, list[str]]:
+def _footprint(collision: CollisionMesh, protocol: Protocol) -> tuple[PlanGrid | None, float, list[str]]:
+    """The grid (None when there is no geometry, or its cells lie too far apart for one array), and its area."""
     from spatialbench.world.footprint import footprint
 
     found = None if collision.mesh is None else footprint(collision.mesh, protocol.footprint)
     if found is None:
-        return None, []
+        return None, 0.0, []
     if found.grid is None:
-        return None, [f"the footprint's {found.cells} cells lie too far apart for one plan: is the scale right?"]
-    return found.grid, []
+        return None, found.area, [
+            f"the footprint's {found.cells} cells lie too far apart for one plan: is the scale right?"]
+    return found.grid, found.area, []
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,15 +36,15 @@ def navigable_ratio_of_world(obs: Observations) -> Outcome:
     gated = invalidated(obs, ("no_interior", "too_blurry_for_geometry"))
     if gated:
         return gated
-    collision, footprint = obs.world.collision, obs.world.footprint
-    if footprint is None or footprint.count == 0:
+    collision, area = obs.world.collision, obs.world.footprint_area
+    if collision.mesh is None or area == 0.0:
         return invalid("empty_footprint: no geometry is left within the crop heights "
                        f"[{collision.crop[0]:.1f}, {collision.crop[1]:.1f}] m", geometry=collision.geometry)
     walk = obs.get("spatial.walkable")
     flags = (*world_flags(obs), *(("facing_disagrees",) if collision.facing_disagrees else ()))
     navmesh = walk.navmesh
     components = {
-        "footprint_area": footprint.area,
+        "footprint_area": area,
         "largest_component_area": walk.areas[0] if walk.areas else 0.0,
         "component_areas": list(walk.areas[:10]),
         "attempts": [{"cell_size": a.cell_size, "ok": a.ok, "stage": a.stage, "reason": a.reason}
@@ -55,7 +55,7 @@ def navigable_ratio_of_world(obs: Observations) -> Outcome:
     }
     counts = {"polygons": len(navmesh.polygons), "components": len(walk.areas)}
     built = navmesh.cell_size is not None
-    ruling = navigable_ratio((walk.areas[0] if walk.areas else 0.0) if built else None, footprint.area)
+    ruling = navigable_ratio((walk.areas[0] if walk.areas else 0.0) if built else None, area)
     reason = ruling.reason
     if not built and navmesh.attempts:
         reason += f": {navmesh.attempts[-1].reason}"
