@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from spatialbench.aggregate import summarise, summary_json
+from spatialbench.aggregate import Summary, summarise, summary_json
 from spatialbench.observe import REGISTRY
 from spatialbench.runs.store import read_units
 from spatialbench.tracks import load_tracks
-from spatialbench.types import Status, level_pose
+from spatialbench.types import ImportReport, Protocol, Status, level_pose, protocol_hash
 from tests.analytic import EYE, table_room, textured, write_glb
 
 FILES = {"run.json", "timings.jsonl", "import.json", "units.jsonl", "summary.json", "report.html"}
@@ -122,6 +122,51 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(name: str, tmp_pat
     assert name in done.stderr
     assert word.lower() in done.stderr.lower()
     assert not (tmp_path / "out").exists()
+
+
+def _bad_meshes(folder: Path) -> dict[str, str]:
+    """Files whose container is sound and whose mesh is not; the word that the message must have."""
+    vertices, faces = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n", "f 1 2 3\nf 1 2 4\n"
+    (folder / "nan.obj").write_text(vertices.replace("v 0 1 0", "v 0 nan 0") + faces)
+    (folder / "range.obj").write_text(vertices + "f 1 2 9\n")
+    (folder / "faceless.obj").write_text(vertices)
+    glb = write_glb(folder / "draco.glb", table_room()).read_bytes()
+    head = b'"asset":{'
+    needs = b'"extensionsRequired":["KHR_draco_mesh_compression"],'
+    size = int.from_bytes(glb[12:16], "little")
+    text = glb[20:20 + size].replace(head, needs + head)
+    text += b" " * (-len(text) % 4)
+    rest = glb[20 + size:]
+    total = (20 + len(text) + len(rest)).to_bytes(4, "little")
+    (folder / "draco.glb").write_bytes(glb[:8] + total + len(text).to_bytes(4, "little") + glb[16:20] + text + rest)
+    return {"nan.obj": "nan", "range.obj": "9", "faceless.obj": "face", "draco.glb": "KHR_draco_mesh_compression"}
+
+
+def test_a_broken_mesh_is_refused_by_name_of_what_is_broken(tmp_path: Path) -> None:
+    for name, word in _bad_meshes(tmp_path).items():
+        done = spatialbench("run", name, "-o", "out", cwd=tmp_path)
+        assert done.returncode == 2, (name, done.stdout, done.stderr)
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert name in done.stderr
+        assert word.lower() in done.stderr.lower(), done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_result_files_keep_their_schemas(results: Path) -> None:
+    report = ImportReport.model_validate_json((results / "import.json").read_text())
+    assert report.kind == "mesh"
+    assert {"frame", "up", "unit", "camera", "scale"} <= set(report.decisions)
+    assert report.decisions["camera"].source == "file"
+    Summary.model_validate_json((results / "summary.json").read_text())
+    run = json.loads((results / "run.json").read_text())
+    assert set(run) == {"schema", "created", "case", "case_given", "system", "world", "inputs", "protocol",
+                        "protocol_hash", "protocol_fast", "protocol_overrides", "preview", "seeds", "backends",
+                        "versions", "machine"}
+    protocol = Protocol.model_validate(run["protocol"])
+    assert protocol_hash(protocol) == run["protocol_hash"]
+    timings = [json.loads(line) for line in (results / "timings.jsonl").read_text().splitlines()]
+    assert all("stage" in t for t in timings)
 
 
 def test_a_truncated_glb_says_where(world: Path, tmp_path: Path) -> None:
