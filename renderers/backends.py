@@ -1,4 +1,19 @@
-"""The registry of renderers, what a renderer is, and the one way to open one."""
+"""The registry of renderers, what a renderer is, and the one way to open one.
+
+What images mean, whoever draws them:
+
+- Depth is the z-depth along the camera axis at the pixel's centre, 0 where nothing is; alpha is that of the
+  same ray: 1 on an opaque surface, holes of masks are holes.
+- Blended surfaces give alpha ``1 - prod(1 - a)`` and, as depth, the first surface behind which at most half
+  of the light is left.
+- RGB is the mean of supersample^2 samples on a regular grid. A surface's colour is worked out in linear light
+  (texture x factor x vertex colour + emissive) and encoded as sRGB; whatever mixes surfaces - samples, blended
+  layers, background - mixes encoded values, as image viewers and splat renderers do.
+- Every face is drawn from both sides.
+- Shaded surfaces are multiplied, in linear light, by ``0.625 + 0.375 n.l`` with l = (0.3, 0.4, 0.87)
+  normalised and n the world-space normal of the side that is seen: it depends on the side, not on the view.
+- There are no mipmaps: a texture much finer than the image aliases as far as the samples let it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +73,7 @@ class Renderer:
 
     Attributes
     ----------
-    name_version : e.g. ``raster 1``; it is in every ``Frames`` that this renderer gives.
+    name_version : e.g. ``embree 1 (embreex 4.4.0)``; it is in every ``Frames`` that this renderer gives.
     """
 
     def __init__(self, name_version: str, draw: DrawImages) -> None:
@@ -168,10 +183,14 @@ def _open_fake(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
     return FakeBackend(mesh, settings)
 
 
-def _raster_version() -> tuple[str, str]:
+def _no_numba() -> str:
     from importlib.util import find_spec
 
-    return ("1", "") if find_spec("numba") else ("", "Run 'pip install numba'")
+    return "" if find_spec("numba") else "Run 'pip install numba'"
+
+
+def _raster_version() -> tuple[str, str]:
+    return "" if _no_numba() else "1", _no_numba()
 
 
 def _embree_version() -> tuple[str, str]:
@@ -181,7 +200,7 @@ def _embree_version() -> tuple[str, str]:
         require_embreex()
     except BackendUnavailableError as e:
         return "", str(e)
-    return f"1 (embreex {embreex_version()})", ""
+    return "" if _no_numba() else f"1 (embreex {embreex_version()})", _no_numba()
 
 
 _BACKENDS = {

@@ -24,7 +24,7 @@ from spatialbench.types import Camera, RenderSettings, TriangleMesh
 
 __all__ = ["EmbreeBackend", "RayBatch"]
 
-_RAYS = 1 << 15
+_RAYS = 1 << 16
 """Rays of one strip, about: their arrays stay in the second- and third-level caches."""
 _LAYERS = 64
 """Surfaces that one ray may meet, the last one included."""
@@ -54,13 +54,15 @@ class RayBatch(NamedTuple):
 
 
 class _View(NamedTuple):
-    """One camera in the ray caster's frame."""
+    """One camera in the ray caster's frame; columns and rows are the rays of colours' and depths' samples."""
 
     rotation: F64
     origin: F64
     start: float
     """Depth that rays begin at."""
     step: float
+    colours: tuple[F64, F64]
+    depths: tuple[F64, F64]
 
 
 class EmbreeBackend:
@@ -73,6 +75,7 @@ class EmbreeBackend:
         self._planes = self._caster.planes()
         self._background = np.array(settings.background, np.float64)
         self._threads = thread_count()
+        self._spare: list[RayBatch] = []
 
     def __call__(self, cameras: Sequence[Camera], want: Sequence[str]) -> tuple[
             F32 | None, F32 | None, F32 | None]:
@@ -81,10 +84,10 @@ class EmbreeBackend:
         rgb = np.empty((t, h, w, 3), np.float32) if "rgb" in want else None
         deep = "depth" in want or "alpha" in want
         depth, alpha = (np.zeros((t, h, w), np.float32) if deep else None for _ in range(2))
-        ss = self._settings.supersample
         work: list[tuple[bool, int, slice]] = []
         if rgb is not None:
-            work += [(False, k, rows) for k in range(t) for rows in _strips(h, w * ss * ss)]
+            strips = _strips(h, w * self._settings.supersample**2)
+            work += [(False, k, rows) for k in range(t) for rows in strips]
         if deep:
             work += [(True, k, rows) for k in range(t) for rows in _strips(h, w)]
         views = [self._view(c) for c in cameras]
@@ -92,9 +95,9 @@ class EmbreeBackend:
         def draw(a: int, _: int) -> None:
             for_depth, k, rows = work[a]
             if rgb is not None and not for_depth:
-                rgb[k, rows] = self._colours(cameras[k], views[k], rows)
+                self._colours(views[k], rows, rgb[k, rows])
             elif depth is not None and alpha is not None:
-                self._depths(cameras[k], views[k], rows, depth[k, rows], alpha[k, rows])
+                self._depths(views[k], rows, depth[k, rows], alpha[k, rows])
 
         in_chunks(draw, len(work), 1, self._threads)
         return rgb, depth if "depth" in want else None, alpha if "alpha" in want else None
@@ -104,20 +107,20 @@ class EmbreeBackend:
         # Nothing is nearer than the bounding sphere; from there on float32 is fine enough.
         start = max(self._settings.near, float(-origin @ camera.pose.forward) - self._caster.radius, 0.0)
         step = _STEP * max(self._caster.extent, float(np.abs(origin).max()))
-        return _View(np.array(camera.pose.rotation, order="C"), origin, start, step)
+        return _View(np.array(camera.pose.rotation, order="C"), origin, start, step,
+                     sample_rays(camera, self._settings.supersample), sample_rays(camera, 1))
 
-    def _colours(self, camera: Camera, view: _View, rows: slice) -> F64:
-        """Mean colours [rows,W,3] of a strip."""
+    def _colours(self, view: _View, rows: slice, rgb: F32) -> None:
+        """Set the mean colours [rows,W,3] of a strip."""
         ss = self._settings.supersample
-        xs, ys = sample_rays(camera, ss)
-        out = np.zeros((rows.stop - rows.start, camera.width, 3))
-        self._cast(view, xs, ys[rows.start * ss:rows.stop * ss], ss, out.reshape(-1, 3), _NONE, _NONE)
-        out *= 1.0 / (ss * ss)
-        return out
+        xs, ys = view.colours
+        total = np.zeros((rgb.shape[0] * rgb.shape[1], 3))
+        self._cast(view, xs, ys[rows.start * ss:rows.stop * ss], ss, total, _NONE, _NONE)
+        np.multiply(total.reshape(rgb.shape), 1.0 / (ss * ss), out=rgb, casting="same_kind")
 
-    def _depths(self, camera: Camera, view: _View, rows: slice, depth: F32, alpha: F32) -> None:
+    def _depths(self, view: _View, rows: slice, depth: F32, alpha: F32) -> None:
         """Set depth and alpha [rows,W] of a strip, which are 0."""
-        xs, ys = sample_rays(camera, 1)
+        xs, ys = view.depths
         self._cast(view, xs, ys[rows], 1, _NO_COLOUR, depth.reshape(-1), alpha.reshape(-1))
 
     def _cast(self, view: _View, xs: F64, ys: F64, ss: int, rgb: F64, depth: F32, alpha: F32) -> None:
@@ -127,17 +130,28 @@ class EmbreeBackend:
         if scene is None:
             rgb += ss * ss * self._background
             return
-        rays = RayBatch(np.empty((n, 3), np.float32), np.empty((n, 3), np.float32), np.empty(n, np.int32),
-                        np.empty(n), np.empty(n))
+        rays = self._buffer(n)
         _kernels.aim(view.rotation, view.origin, view.start, xs, ys, ss, rays)
         for layer in range(_LAYERS):
-            raw = scene.run(rays.origin[:n], rays.direction[:n], output=1)
-            n = _kernels.composite(self._mesh, self._planes, view.rotation, view.origin, xs, ys,
-                                   (raw["primID"], raw["u"], raw["v"], raw["tfar"]), rays, n,
+            hits = scene.run(rays.origin[:n], rays.direction[:n], output=1)
+            n = _kernels.composite(self._mesh, self._planes, view.rotation, view.origin, view.start, xs, ys,
+                                   (hits["primID"], hits["u"], hits["v"], hits["tfar"]), rays, n, layer == 0,
                                    layer == _LAYERS - 1, view.step, self._background, len(depth) > 0,
                                    rgb, depth, alpha)
             if n == 0:
                 break
+        self._spare.append(rays)
+
+    def _buffer(self, n: int) -> RayBatch:
+        """Room for ``n`` rays at least; what was used before is still mapped, which fresh memory is not."""
+        try:
+            rays = self._spare.pop()  # a single operation, safe between threads
+        except IndexError:
+            rays = None
+        if rays is not None and len(rays.pixel) >= n:
+            return rays
+        return RayBatch(np.empty((n, 3), np.float32), np.empty((n, 3), np.float32), np.empty(n, np.int32),
+                        np.empty(n), np.empty(n))
 
 
 _NONE = np.zeros(0, np.float32)

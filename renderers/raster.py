@@ -1,19 +1,8 @@
-"""The default renderer of meshes: an exact z-buffer, compiled, on all CPUs.
+"""A renderer of meshes without a ray caster: an exact z-buffer, compiled, on all CPUs.
 
 It answers the same question as casting a ray through every sample - which face is nearest along it - with
-edge functions in float64, so that it needs no acceleration structure and is many times faster.
-
-- Depth is the z-depth along the camera axis at the pixel's centre, 0 where nothing is; alpha is that of the
-  same ray: 1 on an opaque surface, holes of masks are holes.
-- Blended surfaces (the nearest 8 before the opaque one) give alpha ``1 - prod(1 - a)`` and, as depth, the
-  first surface behind which at most half of the light is left.
-- RGB is the mean of supersample^2 samples on a regular grid. A surface's colour is worked out in linear light
-  (texture x factor x vertex colour + emissive) and encoded as sRGB; whatever mixes surfaces - samples, blended
-  layers, background - mixes encoded values, as image viewers and splat renderers do.
-- Every face is drawn from both sides.
-- Shaded surfaces are multiplied, in linear light, by ``0.625 + 0.375 n.l`` with l = (0.3, 0.4, 0.87)
-  normalised and n the world-space normal of the side that is seen: it depends on the side, not on the view.
-- There are no mipmaps: a texture much finer than the image aliases as far as the samples let it.
+edge functions in float64, so that it needs no acceleration structure and is faster. ``backends`` says what
+the images mean; of blended surfaces, the nearest 8 before the opaque one are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +24,7 @@ _SLAB = 24
 
 
 class RasterBackend:
-    """Draws one mesh by rasterisation; see the module for what the images mean."""
+    """Draws one mesh by rasterisation; see ``backends`` for what the images mean."""
 
     def __init__(self, mesh: TriangleMesh, settings: RenderSettings) -> None:
         self._mesh = pack_mesh(mesh, settings.shading)

@@ -110,6 +110,8 @@ def analyse_interior(surfels: Surfels, up: ArrayLike, finding: CameraFinding) ->
     height = float(bounds[1, 2] - bounds[0, 2])
     low, size = bounds[0] - _MARGIN, bounds[1] - bounds[0] + 2 * _MARGIN
     voxel = float(max(finding.voxel, (np.prod(size) / finding.max_voxels) ** (1 / 3)))
+    while np.prod(np.ceil(size / voxel)) > 2 * finding.max_voxels:
+        voxel *= 2.0  # a world flatter than a voxel: its single layer counts in full
     shape = tuple(int(x) for x in np.ceil(size / voxel))
     occupied, horizontal = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     normals = surfels.normals if surfels.signed else _turned_up(surfels.normals, axis)
