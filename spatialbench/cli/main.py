@@ -71,6 +71,12 @@ def main(args: list[str] | None = None) -> None:
             raise
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        if debug:
+            raise
+        click.echo("error: this takes more memory than there is. Give a smaller world, or larger cells and smaller "
+                   "images with --set", err=True)
+        sys.exit(1)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:

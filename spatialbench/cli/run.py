@@ -64,23 +64,23 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     and the page says which.
     """
     from spatialbench.report.collect import collect
-    from spatialbench.report.page import write_page
+    from spatialbench.report.page import render_page
     from spatialbench.report.text import terminal_table
     from spatialbench.runs.single import RunOptions, run_world, write_results
+    from spatialbench.runs.store import check_folder
     from spatialbench.world import FrameOverrides
 
     if (camera is None) != (forward is None):
         raise UsageError("--camera and --forward go together", where="command line", todo="Give both or neither")
     frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame)
+    check_folder(out if out is not None else Path("results"))
     with progress_line(not (quiet or as_json)) as tell:
         result = run_world(world, options, tell)
         folder = out if out is not None else Path("results") / result.case_id
         tell("writing the results", 0, 0)
-        write_results(result, folder)
         data = collect(result)
-        if not no_page:
-            write_page(data, folder / "report.html")
+        write_results(result, folder, None if no_page else render_page(data))
     if as_json:
         click.echo(json.dumps(result.summary.model_dump(mode="json"), sort_keys=True))
     elif not quiet:

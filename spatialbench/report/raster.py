@@ -87,11 +87,12 @@ def paint_cells(data: MapData, window: Window, max_side: int = 1400) -> tuple[ND
     telling cell in it (largest component, other components, footprint).
     """
     grid = data.footprint
-    lo = np.floor(np.array([window[0], window[2]]) / grid.cell).astype(int)
-    hi = np.ceil(np.array([window[1], window[3]]) / grid.cell).astype(int)
-    # Only cells that exist: a window may be far larger than the array.
-    lo = np.clip(lo, [grid.i0, grid.j0], np.array([grid.i0, grid.j0]) + grid.mask.shape)
-    hi = np.clip(hi, lo, np.array([grid.i0, grid.j0]) + grid.mask.shape)
+    lo = np.floor(np.array([window[0], window[2]]) / grid.cell)
+    hi = np.ceil(np.array([window[1], window[3]]) / grid.cell)
+    # Only cells that exist: a window may be far larger than the array, and than what integers can count.
+    first, end = np.array([grid.i0, grid.j0]), np.array([grid.i0, grid.j0]) + grid.mask.shape
+    lo = np.clip(lo, first, end).astype(int)
+    hi = np.clip(hi, lo, end).astype(int)
     cut = tuple(slice(a - o, b - o) for a, b, o in zip(lo, hi, (grid.i0, grid.j0), strict=True))
     kind = grid.mask[cut].astype(np.int32) * 10**6  # lower is more telling, 0 is nothing
     if data.nav_labels is not None:

@@ -10,12 +10,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from spatialbench.aggregate import Summary, summarise, summary_json
+from spatialbench.aggregate import Summary, load_normalization, summarise, summary_json
+from spatialbench.errors import ConfigError, ResultError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
-from spatialbench.runs.store import canonical_json, prepare_folder, write_json, write_text, write_units
+from spatialbench.runs.store import canonical_json, prepare_folder, sole_writer, units_text, write_text
 from spatialbench.scene import load_scene
 from spatialbench.tracks import load_tracks
 from spatialbench.types import Measurement, Protocol, SnapshotCase, World, load_case, load_protocol, protocol_hash
@@ -77,6 +78,8 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     load_tracks()
     load_plugins()
     protocol = load_protocol(options.protocol, options.settings)
+    table = load_normalization(protocol.normalization)
+    _check(protocol)
     case = None if options.case is None else load_case(options.case)
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     timings: list[dict[str, Any]] = []
@@ -96,23 +99,42 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     measurements = evaluate(protocol.metrics, observations)
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     clock.lap("measure")
-    summary = summarise(measurements, REGISTRY.specs(protocol.track), protocol.normalization, preview=True)
+    summary = summarise(measurements, REGISTRY.specs(protocol.track), table, preview=True)
     return RunResult(path, options, protocol, case, case_id, world, report, observations, measurements,
                      summary, created, timings)
 
 
-def write_results(result: RunResult, folder: Path) -> None:
-    """Write ``run.json``, ``import.json``, ``units.jsonl``, ``summary.json`` and ``timings.jsonl``.
+def write_results(result: RunResult, folder: Path, page: str | None = None) -> None:
+    """Write ``run.json``, ``import.json``, ``units.jsonl``, ``summary.json``, ``timings.jsonl``, ``report.html``.
 
-    The last one is written first and ``run.json`` last: its presence says that the folder is complete.
+    ``run.json`` is written last and an earlier run's is removed first: its presence says that the folder is
+    complete and all of it from one run. Without a ``page`` (HTML) an earlier run's is removed too.
+
+    Raises
+    ------
+    UsageError : the folder cannot be made.
+    ResultError : the disk refuses.
     """
-    prepare_folder(folder)
     timings = [*result.timings, {"stage": "peak_memory_mb", "value": peak_memory_mb()}]
-    write_text(folder / "timings.jsonl", "".join(canonical_json(t) + "\n" for t in timings))
-    write_json(folder / "import.json", result.report.model_dump(mode="json"))
-    write_units(folder / "units.jsonl", result.measurements)
-    write_text(folder / "summary.json", summary_json(result.summary))
-    write_json(folder / "run.json", run_record(result))
+    # All texts before the first file, so that a fault in one of them leaves nothing.
+    texts = {
+        "timings.jsonl": "".join(canonical_json(t) + "\n" for t in timings),
+        "import.json": canonical_json(result.report.model_dump(mode="json"), indent=1) + "\n",
+        "units.jsonl": units_text(result.measurements),
+        "summary.json": summary_json(result.summary),
+        **({} if page is None else {"report.html": page}),
+        "run.json": canonical_json(run_record(result), indent=1) + "\n",
+    }
+    prepare_folder(folder)
+    with sole_writer(folder):
+        for name in ("run.json", "report.html"):
+            try:
+                (folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise ResultError(f"cannot be replaced: {error.strerror}", where=str(folder / name),
+                                  todo="Remove it or choose another folder with -o") from None
+        for name, text in texts.items():
+            write_text(folder / name, text)
 
 
 def run_record(result: RunResult) -> dict[str, Any]:
@@ -165,6 +187,23 @@ def complete_report(report: ImportReport, world: World) -> ImportReport:
                           "note": g.note} for g in world.gates]}
     return report.model_copy(update={"decisions": {**report.decisions, **world.decisions},
                                      "warnings": warnings, "details": details})
+
+
+def _check(protocol: Protocol) -> None:
+    """What would only come out after the world has been looked at: metrics that are none, NavMesh settings.
+
+    Raises
+    ------
+    UsageError
+    """
+    from spatialbench.physics.navmesh import check_settings
+
+    for id in protocol.metrics:
+        track = REGISTRY.metric(id).spec.track
+        if track != protocol.track:
+            raise ConfigError(f"the metric {id} is of the track '{track}', not of '{protocol.track}'",
+                              where=f"protocol '{protocol.id}'", todo="Correct 'track' or 'metrics'")
+    check_settings(protocol.navmesh)
 
 
 def _name_of(path: Path) -> str:

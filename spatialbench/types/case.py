@@ -16,7 +16,7 @@ Vec3 = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CameraAnnotation(_Strict):

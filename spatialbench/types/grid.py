@@ -39,10 +39,11 @@ class PlanGrid:
     def contains(self, xy: ArrayLike) -> NDArray[np.bool_]:
         """[N] whether each point [N,2] (metres) lies in a marked cell."""
         p = np.atleast_2d(np.asarray(xy, dtype=np.float64))
-        ij = np.floor(p / self.cell).astype(np.int64) - [self.i0, self.j0]
+        # Compared as floats: a point may be farther away than an integer can count cells.
+        ij = np.floor(p / self.cell) - [self.i0, self.j0]
         inside = ((ij >= 0) & (ij < self.mask.shape)).all(axis=1)
         out = np.zeros(len(p), dtype=bool)
-        out[inside] = self.mask[tuple(ij[inside].T)]
+        out[inside] = self.mask[tuple(ij[inside].astype(np.int64).T)]
         return out
 
     def aligned_to(self, other: PlanGrid) -> PlanGrid:

@@ -14,29 +14,29 @@ __all__ = ["PlacementSettings", "PlannedTrial", "Support", "TrialResult"]
 class PlacementSettings(BaseModel):
     """Constants of M25 (spec section 7; OPEN-11). Metres, seconds, kilograms."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    trials: int = 6
-    plate_diameter: float = 0.22
-    plate_thickness: float = 0.02
-    plate_density: float = 1800.0
-    plate_friction: float = 0.5
-    scene_friction: float = 0.8
-    release_height: float = 0.01
-    gravity: float = 9.81
-    steps: int = 1200
-    steps_per_second: int = 240
-    solver_iterations: int = 150
-    max_initial_penetration: float = 0.002
-    max_drop: float = 0.10
-    max_outside: float = 0.02
+    trials: int = Field(6, ge=1, le=1000)
+    plate_diameter: float = Field(0.22, ge=1e-3, le=10)
+    plate_thickness: float = Field(0.02, ge=1e-3, le=10)
+    plate_density: float = Field(1800.0, gt=0)
+    plate_friction: float = Field(0.5, ge=0)
+    scene_friction: float = Field(0.8, ge=0)
+    release_height: float = Field(0.01, ge=0, le=100)
+    gravity: float = Field(9.81, ge=0)
+    steps: int = Field(1200, ge=1, le=1_000_000)
+    steps_per_second: int = Field(240, ge=1)
+    solver_iterations: int = Field(150, ge=1, le=10_000)
+    max_initial_penetration: float = Field(0.002, ge=0)
+    max_drop: float = Field(0.10, ge=0)
+    max_outside: float = Field(0.02, ge=0)
     reference: str = Field("footprint_median", pattern="^(footprint_median|plane|footprint_max)$")
     """What the plate is released above, and the drop measured from (OPEN-11g)."""
     release: str = Field("level", pattern="^(level|plane_aligned)$")
     """How the plate is held when it is let go."""
-    plan_grid: float = 0.02
+    plan_grid: float = Field(0.02, ge=0.001)
     """Spacing of the planner's candidate places."""
-    chunk_triangles: int = 150_000
+    chunk_triangles: int = Field(150_000, ge=1)
     """Triangles in one static PyBullet body."""
 
 

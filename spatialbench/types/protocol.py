@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spatialbench.configs import config_names, config_path
 from spatialbench.errors import ConfigError, UsageError
@@ -19,39 +19,48 @@ from spatialbench.types.strict import read_yaml, validate_strict
 __all__ = ["Protocol", "load_protocol", "protocol_hash"]
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+_MAX_SAMPLES = 100_000
+
+
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Ranges of the fields leave out what cannot be computed, and what would take days or terabytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Lens(_Strict):
     """Image size and field of view (across the width) of a square-pixel camera."""
 
-    width: int = Field(gt=0)
-    height: int = Field(gt=0)
-    fov_deg: float = Field(gt=0, lt=180)
+    width: int = Field(ge=1, le=8192)
+    height: int = Field(ge=1, le=8192)
+    fov_deg: float = Field(ge=1, le=170)
 
 
 class Views(_Strict):
     """OPEN-6, OPEN-12c."""
 
-    ring_frames: int = Field(36, ge=1)
+    ring_frames: int = Field(36, ge=1, le=3600)
     lens: Lens = Lens(width=768, height=768, fov_deg=75.0)
-    probe_size: int = Field(256, ge=8)
+    probe_size: int = Field(256, ge=8, le=4096)
     supersample: int = Field(2, ge=1, le=4)
-    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    background: tuple[Share, Share, Share] = (0.0, 0.0, 0.0)
     shading: Literal["auto", "unlit", "normal"] = "auto"
 
 
 class ScaleRule(_Strict):
     """Spec section 3; OPEN-1."""
 
-    camera_height: float = 1.6
-    ray_tilt: float = 0.1
-    min_distance: float = 1e-6
+    camera_height: Positive = 1.6
+    ray_tilt: float = Field(0.1, ge=0, le=10)
+    min_distance: NotNegative = 1e-6
     min_hits: int = Field(1, ge=1, le=9)
     warn_below_hits: int = 5
-    fallback_depth: float = 5.0
-    fallback_percentile: float = 90.0
+    fallback_depth: Positive = 5.0
+    fallback_percentile: float = Field(90.0, ge=0, le=100)
     assumed_ground_z: float = -1.6
 
 
@@ -65,91 +74,112 @@ class Crop(_Strict):
 class Footprint(_Strict):
     """Spec section 4.2."""
 
-    cell: float = Field(0.05, gt=0)
-    samples_per_cell: float = 16.0
-    min_samples: int = 1_000
-    max_samples: int = 20_000_000
-    seed: int = 0
+    cell: Positive = 0.05
+    samples_per_cell: Positive = 16.0
+    min_samples: Count = 1_000
+    max_samples: int = Field(20_000_000, ge=1, le=1_000_000_000)
+    seed: int = Field(0, ge=0)
 
 
 class Segment(_Strict):
     """A key held for some seconds."""
 
     keys: str = Field(pattern="^[WASD]{1,2}$")
-    seconds: float = Field(gt=0)
+    seconds: Positive
 
 
 class ActionPath(_Strict):
     """OPEN-12."""
 
     segments: tuple[Segment, ...] = ()
-    speed: float = 1.0
-    samples_per_second: float = 4.0
+    speed: float = Field(1.0, gt=0, le=1000)
+    samples_per_second: Positive = 4.0
+
+    @model_validator(mode="after")
+    def _few_samples(self) -> ActionPath:
+        samples = sum(s.seconds for s in self.segments) * self.samples_per_second
+        if not samples <= _MAX_SAMPLES:
+            raise ValueError(f"the path has {samples:.3g} samples, at most {_MAX_SAMPLES:,} can be looked at")
+        return self
 
 
 class Usability(_Strict):
     """Constants of M12 (spec section 8)."""
 
-    hole_alpha: float = 0.5
-    hole_margin: float = 0.10
-    hole_cap: float = 0.5
-    min_depth: float = 1e-6
-    clearance: float = 0.10
-    max_close_share: float = 0.5
+    hole_alpha: Share = 0.5
+    hole_margin: Share = 0.10
+    hole_cap: Share = 0.5
+    min_depth: NotNegative = 1e-6
+    clearance: NotNegative = 0.10
+    max_close_share: Share = 0.5
 
 
 class Sampler(_Strict):
     """The eight-location sampler (spec section 8; OPEN-14 to 16)."""
 
-    radius_factors: tuple[float, ...] = (1.5, 1.0, 0.6, 0.3)
-    quota: int = 2
-    bearings: int = 8
-    ring_views: int = 8
+    radius_factors: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field((1.5, 1.0, 0.6, 0.3), min_length=1)
+    quota: int = Field(2, ge=1, le=3600)
+    bearings: int = Field(8, ge=1, le=3600)
+    ring_views: int = Field(8, ge=1, le=3600)
 
 
 class Consistency(_Strict):
     """M13 and M14."""
 
-    gain: float = 15.0
-    eps: float = 1e-8
+    gain: NotNegative = 15.0
+    eps: Positive = 1e-8
     gray_edges: tuple[int, ...] = (0, 64, 192, 256)
     hue_edges: tuple[int, ...] = (0, 16, 31, 61, 91, 121, 151, 180)
+
+    @model_validator(mode="after")
+    def _bins(self) -> Consistency:
+        for name, edges, end in (("gray_edges", self.gray_edges, 256), ("hue_edges", self.hue_edges, 180)):
+            if len(edges) < 2 or edges[0] != 0 or edges[-1] != end or any(
+                    a >= b for a, b in zip(edges, edges[1:], strict=False)):
+                raise ValueError(f"'{name}' must ascend from 0 to {end}, so that every pixel has its bin")
+        return self
 
 
 class SupportFinding(_Strict):
     """real-worlds.md section 5d; OPEN-11a."""
 
     band: tuple[float, float] = (0.35, 1.25)
-    max_tilt_deg: float = 15.0
-    headroom: float = 0.15
-    peak_width: float = 0.04
-    min_area: float = 0.04
-    grid: float = 0.02
-    plane_distance: float = 0.05
+    max_tilt_deg: float = Field(15.0, ge=0, le=90)
+    headroom: NotNegative = 0.15
+    peak_width: float = Field(0.04, ge=0.001)
+    min_area: Positive = 0.04
+    grid: float = Field(0.02, ge=0.005)
+    plane_distance: Positive = 0.05
+
+    @model_validator(mode="after")
+    def _low_to_high(self) -> SupportFinding:
+        if not -100 <= self.band[0] < self.band[1] <= 100:
+            raise ValueError("'band' must be two heights within 100 m, the lower one first")
+        return self
 
 
 class CameraFinding(_Strict):
     """real-worlds.md section 5a to 5c."""
 
-    seed: int = 0
-    surfels_per_m2: float = 800.0
-    min_surfels: int = 200_000
-    max_surfels: int = 1_500_000
-    voxel: float = 0.1
-    max_voxels: float = 20e6
-    eye_height: float = 1.6
-    agent_height: float = 1.5
-    reach: float = 25.0
-    enclosure_keep: float = 0.7
-    clearance_cap: float = 2.4
-    warn_ratio: float = 2.0
+    seed: int = Field(0, ge=0)
+    surfels_per_m2: Positive = 800.0
+    min_surfels: Count = 200_000
+    max_surfels: int = Field(1_500_000, ge=1, le=100_000_000)
+    voxel: Positive = 0.1
+    max_voxels: float = Field(20e6, ge=1, le=1e9)
+    eye_height: float = Field(1.6, gt=0, le=1000)
+    agent_height: float = Field(1.5, gt=0, le=1000)
+    reach: float = Field(25.0, gt=0, le=10_000)
+    enclosure_keep: Share = 0.7
+    clearance_cap: NotNegative = 2.4
+    warn_ratio: NotNegative = 2.0
 
 
 class Gates(_Strict):
     """real-worlds.md section 7."""
 
     min_level_depth: float = 0.3
-    level_depth_percentile: float = 10.0
+    level_depth_percentile: float = Field(10.0, ge=0, le=100)
     min_ray_hits: int = 5
     min_scale: float = 1 / 3
     max_scale: float = 3.0
@@ -166,7 +196,7 @@ class Protocol(_Strict):
     fast: bool = False
     """A cut-down profile for laptops and tests; its results are marked as such."""
     normalization: str = "wmbench-normalization-v1"
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...] = Field(min_length=1)
     views: Views = Views()
     scale: ScaleRule = ScaleRule()
     crop: Crop = Crop()
@@ -180,6 +210,13 @@ class Protocol(_Strict):
     supports: SupportFinding = SupportFinding()
     finding: CameraFinding = CameraFinding()
     gates: Gates = Gates()
+
+    @model_validator(mode="after")
+    def _metrics_once(self) -> Protocol:
+        twice = sorted({m for m in self.metrics if self.metrics.count(m) > 1})
+        if twice:
+            raise ValueError(f"'metrics' names {twice[0]} twice")
+        return self
 
 
 def load_protocol(name: str, overrides: tuple[str, ...] = ()) -> Protocol:
@@ -198,7 +235,12 @@ def load_protocol(name: str, overrides: tuple[str, ...] = ()) -> Protocol:
         if not sep or not key:
             raise UsageError(f"'{item}' is not of the form path.to.key=value", where="--set",
                              todo="Write for example --set views.ring_frames=18")
-        _assign(data, key.strip().split("."), yaml.safe_load(text))
+        try:
+            value = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise ConfigError(f"the value of '{item}' is not valid YAML: {getattr(error, 'problem', None) or error}",
+                              where="--set", todo="Quote it for the shell, and check brackets and quotes") from None
+        _assign(data, key.strip().split("."), value)
         where = f"{name} with --set {item}"
     return validate_strict(Protocol, data, where)
 

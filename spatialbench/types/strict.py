@@ -24,16 +24,23 @@ def read_yaml(path: Path) -> dict[str, Any]:
     ------
     MissingInputError, ConfigError
     """
-    if not path.is_file():
-        raise MissingInputError("no such file", where=str(path), todo="Check the path")
-    if path.stat().st_size > _MAX_BYTES:
-        raise ConfigError("is larger than 4 MiB, which no case or protocol is", where=str(path),
-                          todo="Give the YAML file, not the world")
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not path.is_file():
+            raise MissingInputError("no such file", where=str(path), todo="Check the path")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError("is larger than 4 MiB, which no case or protocol is", where=str(path),
+                              todo="Give the YAML file, not the world")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         raise ConfigError("is not text in UTF-8", where=f"{path}, byte {e.start}",
                           todo="Give a YAML file") from None
+    except OSError as e:
+        raise MissingInputError(f"cannot be read ({e.strerror})", where=str(path),
+                                todo="Check the path and its permissions") from None
+    try:
+        data = yaml.safe_load(text)
+    except (ValueError, RecursionError) as e:
+        raise ConfigError(f"is not valid YAML: {e}", where=str(path), todo="Correct it") from None
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

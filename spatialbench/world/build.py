@@ -111,7 +111,8 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     estimates["level_depth"] = near
     return World(scene=scene, mesh=world_mesh, transform=similarity(rotation, camera.position, factor),
                  scale=record, ground_z=ground, ground_assumed=assumed, collision=collision, footprint=footprint,
-                 footprint_area=area, supports=supports, support_annotated=case is not None and case.support is not None,
+                 footprint_area=area, supports=supports,
+                 support_annotated=case is not None and case.support is not None,
                  decisions=decisions, gates=gates, estimates=estimates, warnings=tuple(warnings))
 
 

@@ -116,19 +116,23 @@ def _origin_ring(obs: Observations) -> Ring:
     views, use = obs.protocol.views, obs.protocol.usability
     cameras = ring((0.0, 0.0, 0.0), views.ring_frames, views.lens.width, views.lens.height,
                    views.lens.fov_deg)
+    renderer = obs.get("spatial.renderer")
     holes: list[NDArray[np.float64]] = []
     depths: list[NDArray[np.float32]] = []
     thumbs, hole_thumbs = [], []
-    done = 0
-    for frames in obs.get("spatial.renderer").stream(cameras, want=("rgb", "depth", "alpha")):
-        assert frames.rgb is not None and frames.depth is not None and frames.alpha is not None
+    for frames in renderer.stream(cameras, want=("depth", "alpha")):
+        assert frames.depth is not None and frames.alpha is not None
         holes.append(hole_rate(frames.alpha, use.hole_alpha))
         depths.append(frames.depth[(frames.depth > use.min_depth) & (frames.alpha >= use.hole_alpha)])
-        for rgb, alpha in zip(frames.rgb, frames.alpha, strict=True):
-            thumbs.append(_shrink(to_uint8(rgb)))
-            hole_thumbs.append(_shrink((alpha < use.hole_alpha).astype(np.uint8) * 255) > 127)
-        done += len(frames)
-        obs.progress(done, len(cameras))
+        hole_thumbs += [_shrink((alpha < use.hole_alpha).astype(np.uint8) * 255) > 127 for alpha in frames.alpha]
+        obs.progress(len(hole_thumbs), 2 * len(cameras))
+    # The colours are for people only: drawn at the size that the page shows, a ninth of the rays.
+    height, width = hole_thumbs[0].shape
+    small = [Camera.from_fov(c.pose, views.lens.fov_deg, width, height) for c in cameras]
+    for frames in renderer.stream(small, want=("rgb",)):
+        assert frames.rgb is not None
+        thumbs += [to_uint8(rgb) for rgb in frames.rgb]
+        obs.progress(len(cameras) + len(thumbs), 2 * len(cameras))
     pooled = np.concatenate(depths)
     return Ring(tuple(cameras), np.concatenate(holes), float(np.median(pooled)) if pooled.size else None,
                 np.stack(thumbs), np.stack(hole_thumbs))
