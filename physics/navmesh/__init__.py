@@ -4,4 +4,5 @@ from spatialbench.physics.navmesh._voxels import check_settings
 from spatialbench.physics.navmesh.build import BACKEND, build_navmesh, navmesh_backend_status
 from spatialbench.physics.navmesh.raster import Components, components, rasterise
 
-__all__ = ["BACKEND", "Components", "build_navmesh", "check_settings", "components", "navmesh_backend_status", "rasterise"]
+__all__ = ["BACKEND", "Components", "build_navmesh", "check_settings", "components", "navmesh_backend_status",
+           "rasterise"]

@@ -12,6 +12,7 @@ from spatialbench.types.placement import PlacementSettings, PlannedTrial, Suppor
 from spatialbench.types.protocol import Protocol, load_protocol, protocol_hash
 from spatialbench.types.rays import AllHits, FirstHits, RayCaster
 from spatialbench.types.scene import Decision, ImportReport, InputFile, Repair, Scene, SideCar
+from spatialbench.types.splats import GaussianSplats
 from spatialbench.types.world import CollisionMesh, Gate, ScaleRecord, World
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "FirstHits",
     "Frames",
     "Gate",
+    "GaussianSplats",
     "ImportReport",
     "InputFile",
     "Material",

@@ -12,7 +12,8 @@ from spatialbench.types.strict import load_strict
 __all__ = ["CameraAnnotation", "ObjectAnnotation", "SnapshotCase", "SupportAnnotation", "load_case",
            "parse_axis"]
 
-Vec3 = Annotated[tuple[float, float, float], Field(description="x, y, z")]
+_Coordinate = Annotated[float, Field(ge=-1e12, le=1e12)]
+Vec3 = Annotated[tuple[_Coordinate, _Coordinate, _Coordinate], Field(description="x, y, z")]
 
 
 class _Strict(BaseModel):
@@ -41,7 +42,7 @@ class SupportAnnotation(_Strict):
     label: str = "support"
     polygon: tuple[Vec3, ...] | None = None
     """At least three corners on the surface, in the world file's own frame and unit."""
-    image_polygon: tuple[tuple[float, float], ...] | None = None
+    image_polygon: tuple[tuple[_Coordinate, _Coordinate], ...] | None = None
     """At least three corners in the first view of the origin ring, each in [0,1], y down."""
 
     @model_validator(mode="after")
@@ -76,7 +77,7 @@ class SnapshotCase(_Strict):
     camera: CameraAnnotation | None = None
     up: str | Vec3 | None = None
     """``+Y``, ``-Z``... or a vector, in the world file's own frame."""
-    unit_m: float | None = Field(None, gt=0)
+    unit_m: float | None = Field(None, gt=1e-12, lt=1e12)
     """Metres per unit of the world file."""
 
 

@@ -14,7 +14,7 @@ __all__ = ["NavMesh", "NavMeshAttempt", "NavMeshSettings"]
 class NavMeshSettings(BaseModel):
     """habitat-sim's NavMeshSettings with its defaults; metres, degrees, or voxels (v)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str = Field("habitat-0.3.4", pattern=r"^habitat-0\.3\.[34]$")
     """Whose behaviour: 0.3.3 and older need one more free voxel under a ceiling than 0.3.4."""

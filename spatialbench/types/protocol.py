@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -135,7 +136,7 @@ class Consistency(_Strict):
     def _bins(self) -> Consistency:
         for name, edges, end in (("gray_edges", self.gray_edges, 256), ("hue_edges", self.hue_edges, 180)):
             if len(edges) < 2 or edges[0] != 0 or edges[-1] != end or any(
-                    a >= b for a, b in zip(edges, edges[1:], strict=False)):
+                    a >= b for a, b in pairwise(edges)):
                 raise ValueError(f"'{name}' must ascend from 0 to {end}, so that every pixel has its bin")
         return self
 

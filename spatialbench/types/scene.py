@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from spatialbench.types.camera import Pose
 from spatialbench.types.mesh import TriangleMesh
+from spatialbench.types.splats import GaussianSplats
 
 __all__ = ["Decision", "ImportReport", "InputFile", "Repair", "Scene", "SideCar", "Source"]
 
@@ -105,6 +106,7 @@ class Scene:
     prior_up : up axis [3] that the format's convention gives.
     prior_unit_m : metres per unit that the format's convention gives, or None.
     side : what the file or a side-car says.
+    splats : the Gaussians, source frame; None for a world of a mesh alone.
     report : import report, to be completed by anchoring.
     """
 
@@ -114,3 +116,4 @@ class Scene:
     prior_unit_m: float | None
     report: ImportReport
     side: SideCar = field(default_factory=SideCar)
+    splats: GaussianSplats | None = None

@@ -90,10 +90,10 @@ def _told(position: Sequence[float], toward: Sequence[float], up: NDArray[np.flo
 
 def _horizontal(direction: ArrayLike, up: NDArray[np.float64]) -> NDArray[np.float64] | None:
     d = np.asarray(direction, dtype=np.float64)
-    length = np.linalg.norm(d)
-    if length == 0:
+    if not np.any(d):
         return None
-    flat = d / length
+    d = d / np.abs(d).max()  # so that no square under- or overflows
+    flat = d / np.linalg.norm(d)
     flat = flat - up * (up @ flat)
     size = np.linalg.norm(flat)
     return None if size < _VERTICAL else np.asarray(flat / size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,9 @@ from spatialbench.types.scene import Source
 __all__ = ["CONFIDENCE", "FrameOverrides", "decide_unit", "decide_up", "default_forward", "level_rotation"]
 
 Vec3 = tuple[float, float, float]
+
+_LARGEST = 1e12
+"""Of a coordinate, or metres per unit, that somebody says."""
 
 CONFIDENCE: dict[Source, float] = {"user": 1.0, "case": 1.0, "file": 0.95, "side-car": 0.9, "profile": 0.8,
                                    "prior": 0.6, "origin": 0.6, "found": 0.5, "rule": 1.0, "none": 0.0}
@@ -47,14 +49,14 @@ class FrameOverrides:
 
     def __post_init__(self) -> None:
         for name, number in (("unit", self.unit_m), ("scale", self.scale)):
-            if number is not None and not (math.isfinite(number) and number > 0):
-                raise UsageError(f"{number} is not a positive number of metres per unit", where=f"--{name}",
+            if number is not None and not 1 / _LARGEST <= number <= _LARGEST:
+                raise UsageError(f"{number:g} is not a plausible number of metres per unit", where=f"--{name}",
                                  todo="Give for example 1 for metres or 0.01 for centimetres")
         for name, vector in (("up", self.up), ("camera position", self.camera_position),
                              ("camera forward", self.camera_forward)):
-            if vector is not None and (len(vector) != 3 or not np.isfinite(vector).all()):
-                raise UsageError(f"the {name} is not three finite numbers", where="frame overrides",
-                                 todo="Give x, y and z in the file's own frame")
+            if vector is not None and (len(vector) != 3 or not (np.abs(vector) <= _LARGEST).all()):
+                raise UsageError(f"the {name} is not three finite numbers of at most {_LARGEST:g}",
+                                 where="frame overrides", todo="Give x, y and z in the file's own frame")
         if self.up is not None and not np.any(self.up):
             raise UsageError("the up axis is zero", where="--up", todo="Give for example +Y or +Z")
         if self.camera_forward is not None and self.camera_position is None:
@@ -86,7 +88,8 @@ def decide_up(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrides
 
 def _up(axis: ArrayLike, source: Source, note: str) -> tuple[NDArray[np.float64], Decision]:
     v = np.asarray(axis, dtype=np.float64)
-    length = np.linalg.norm(v)
+    largest = np.abs(v).max(initial=0.0)
+    length = np.linalg.norm(v / largest) * largest if 0 < largest < np.inf else largest
     if v.shape != (3,) or not np.isfinite(length) or length == 0:
         raise CorruptInputError(f"the up axis {v.tolist()} has no direction", where=f"up axis of the {source}",
                                 todo="Give the axis with --up")
