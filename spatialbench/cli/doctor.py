@@ -38,7 +38,7 @@ def checks() -> list[Check]:
            Check("platform", f"Python {platform.python_version()}", (3, 10) <= sys.version_info[:2] < (3, 14),
                  "3.10 to 3.13 are supported")]
     out += [Check("renderer", b.name, b.usable, f"{b.version}; draws {b.draws}" if b.usable else b.reason)
-            for b in backends()]
+            for b in backends() if b.name != "fake"]
     out += [Check("navmesh", "recast", *navmesh_backend_status()),
             Check("placement", "pybullet", *placement_backend_status())]
     out += [Check("scorer", s.id, s.usable, s.reason or s.model) for s in scorers()]
@@ -59,7 +59,12 @@ def doctor(as_json: bool) -> None:
         table = Table(title=f"spatialbench {__version__}", title_justify="left", box=None, pad_edge=False)
         for head in ("part", "name", "usable", "version, or what to do"):
             table.add_column(head, overflow="fold")
+        missing = [c for c in found if c.kind == "scorer" and not c.usable]
         for c in found:
+            if c in missing and c is not missing[0]:
+                continue
+            if missing and c is missing[0]:
+                c = Check("scorers", ", ".join(m.name for m in missing), False, c.note)
             table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", c.note)
         Console(highlight=False).print(table)
     needed = [c for c in found if c.kind in ("navmesh", "placement") and not c.usable]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from typing import Any
@@ -19,8 +20,9 @@ __all__ = ["cli", "main"]
 # Commands are imported when they are called, so that --help stays fast.
 _COMMANDS = {
     "run": ("spatialbench.cli.run", "run", "Score one world and write a page that says why."),
+    "inspect": ("spatialbench.cli.inspect", "inspect", "Say what a file is and what the importer makes of it."),
     "doctor": ("spatialbench.cli.doctor", "doctor", "Say which backends and scorers can be used here."),
-    "metrics": ("spatialbench.cli.metrics", "metrics", "List every metric with its definition's source."),
+    "metrics": ("spatialbench.cli.metrics", "metrics", "List every metric with its range and what it needs."),
 }
 
 
@@ -54,6 +56,9 @@ def main(args: list[str] | None = None) -> None:
     argv = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in argv
     argv = [a for a in argv if a != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another, instead of failing
     try:
         code: Any = cli.main(args=argv, prog_name="spatialbench", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -79,6 +84,12 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        if debug:
+            raise
+        click.echo(f"error: {error.filename or 'the output'}: {error.strerror or error}. Check the disk and the "
+                   "permissions; --debug says where it happened", err=True)
+        sys.exit(1)
     except Exception as error:
         if debug:
             raise

@@ -42,11 +42,13 @@ def metrics(ids: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False)
-        for head in _HEADS[:-1]:
-            table.add_column(head, overflow="fold")
+        for head in ("id", "name", "level", "better", "range", "needs"):
+            table.add_column(head, no_wrap=head in ("id", "level", "better"))
         for s in specs:
-            table.add_row(*_cells(s)[:-1])
+            table.add_row(s.id, s.name, s.level, "higher" if s.higher_is_better else "lower", s.range,
+                          ", ".join(s.scorers))
         Console(highlight=False).print(table)
+        click.echo("All fields and sources: --markdown or --json.")
 
 
 def _cells(s: MetricSpec) -> list[str]:

@@ -7,50 +7,30 @@ from pathlib import Path
 
 import click
 
+from spatialbench.cli.options import axis_option, read_vector
 from spatialbench.cli.progress import progress_line
-from spatialbench.errors import UsageError
-from spatialbench.types.case import parse_axis
 
 __all__ = ["run"]
 
 
-def _vector(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float, float] | None:
-    if value is None:
-        return None
-    parts = value.replace(",", " ").split()
-    try:
-        x, y, z = (float(p) for p in parts)
-    except ValueError:
-        raise click.BadParameter(f"'{value}' is not three numbers such as 0,1.6,0") from None
-    return x, y, z
-
-
-def _axis(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float, float] | None:
-    if value is None:
-        return None
-    if "," in value:
-        return _vector(ctx, param, value)
-    try:
-        return parse_axis(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("world", type=click.Path(path_type=Path))
-@click.option("--case", "case", type=click.Path(path_type=Path), help="What was asked of the world (YAML).")
+@click.option("--case", "case", type=click.Path(path_type=Path),
+              help="What was asked of the world: a YAML file with id, text, camera, up, unit_m, support... (README).")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Result folder [default: results/WORLD].")
 @click.option("--protocol", default="happyworld-spatial-1", show_default=True,
               help="Packaged protocol or YAML file; happyworld-spatial-1-fast for a first look.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override one key of the protocol.")
 @click.option("--system", default="local", show_default=True, help="Name of what made the world.")
-@click.option("--up", callback=_axis, metavar="AXIS", help="Up in the file: +Y, -Y, +Z... or x,y,z.")
+@axis_option("--up", "Up in the file: +Y, -Y, +Z... or x,y,z.")
 @click.option("--unit", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
               help="Metres per unit of the file.")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
-              help="Metres per unit, instead of the protocol's own rule (marks the result).")
-@click.option("--camera", callback=_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
-@click.option("--forward", callback=_vector, metavar="X,Y,Z", help="Where that camera looks.")
+              help="Fix the scale to this, instead of the protocol's rule (camera 1.6 m above the floor); "
+                   "marks the result.")
+@click.option("--camera", callback=read_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
+@click.option("--forward", callback=read_vector, metavar="X,Y,Z",
+              help="Direction that camera looks in [default: the format's own].")
 @click.option("--no-page", is_flag=True, help="Skip report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -70,8 +50,6 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.runs.store import check_folder
     from spatialbench.world import FrameOverrides
 
-    if (camera is None) != (forward is None):
-        raise UsageError("--camera and --forward go together", where="command line", todo="Give both or neither")
     frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame)
     check_folder(out if out is not None else Path("results"))

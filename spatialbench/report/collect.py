@@ -87,7 +87,17 @@ def _metric_row(m: Measurement, result: RunResult) -> MetricRow:
     summary = result.summary.system(result.options.system).metric(m.metric)
     return MetricRow(m.metric, spec.name, spec.title, spec.level, spec.retained, m.value, spec.unit,
                      spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags,
-                     m.components, m.counts, score_name=_SCORE_NAMES.get(m.metric, ""))
+                     m.components, m.counts, why=_why(m), score_name=_SCORE_NAMES.get(m.metric, ""))
+
+
+def _why(m: Measurement) -> str:
+    """A sentence where the evidence on the page alone would mislead."""
+    if m.metric == "M08" and "facing_disagrees" in m.flags and m.components.get("reversed"):
+        walked, covered = m.components["largest_component_area"], m.components["footprint_area"]
+        return (f"The largest walkable area is {walked:.1f} of {covered:.1f} m², after the protocol's facing rule "
+                "turned all faces over; what the camera sees says that they were right, so this value probably "
+                "misjudges the world.")
+    return ""
 
 
 def _map(obs: Observations, by_id: dict[str, Measurement]) -> MapData | None:
@@ -100,7 +110,8 @@ def _map(obs: Observations, by_id: dict[str, Measurement]) -> MapData | None:
         if walk.navmesh is not None:
             labels = _align_labels(walk, world.footprint)
     data = MapData(footprint=world.footprint, nav_labels=labels,
-                   supports=[SupportShape(s.id, s.boundary, i == 0) for i, s in enumerate(world.supports)])
+                   supports=[SupportShape(s.id, s.boundary, i == 0 and obs.made("spatial.placement"))
+                             for i, s in enumerate(world.supports)])
     if obs.made("spatial.path_probes"):
         probes = obs.get("spatial.path_probes")
         data.path, data.path_oob = probes.path.positions[:, :2], np.array(probes.result.out)
@@ -145,7 +156,10 @@ def _trials(obs: Observations) -> tuple[list[TrialRow], str]:
     note = f"{len(results)} of {settings.trials} places were tried"
     if dropped:
         note += "; dropped: " + "; ".join(f"{p.id} ({p.reason})" for p in dropped)
-    return rows, f"{note}. Released {settings.release_height * 100:.0f} cm above the {_words(settings.reference)}."
+    height = f"{settings.release_height * 100:.0f} cm above the {_words(settings.reference)}"
+    above = f"Released {height}, which is what counts"
+    return rows, (f"{note}. {above}; below each plate stands what would happen above two other heights. Places are "
+                  "spread over the support, and what lies on it is part of the world.")
 
 
 def _support_note(obs: Observations) -> str:
@@ -155,7 +169,9 @@ def _support_note(obs: Observations) -> str:
                 else "No support surface was found.")
     s = world.supports[0]
     origin = "named by the case" if s.source == "case" else f"found, the largest of {len(world.supports)}"
-    text = f"{s.id} ({origin}): {s.area:.2f} m², {s.height - world.ground_z:.2f} m above the floor."
+    x, y, z = np.linalg.inv(world.transform)[:3] @ [*s.boundary.mean(axis=0), s.height, 1.0]
+    text = (f"{s.id} ({origin}): {s.area:.2f} m², {s.height - world.ground_z:.2f} m above the floor, around "
+            f"({x:.3f}, {y:.3f}, {z:.3f}) in the file's frame.")
     return f"{text} {s.note}".strip()
 
 
@@ -179,7 +195,7 @@ def _probes(obs: Observations) -> list[ProbeRow]:
 
 def _path_chart(obs: Observations) -> PathChart | None:
     if not obs.made("spatial.path_probes"):
-        return None
+        return _likeness_alone(obs)
     probes = obs.get("spatial.path_probes")
     close = [s.close_share for s in probes.samples]
     chart = PathChart(times=probes.path.times.tolist(), hole_rate=[s.hole_rate for s in probes.samples],
@@ -187,12 +203,25 @@ def _path_chart(obs: Observations) -> PathChart | None:
                       close_share=[0.0 if c is None else c for c in close] if obs.world.has_scale else None,
                       oob=list(probes.result.out))
     if obs.made("spatial.path_images"):
-        from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
-
-        images, rule = obs.get("spatial.path_images"), obs.protocol.consistency
-        chart.brightness = brightness_consistency(images.gray, rule)[1].tolist()
-        chart.hue = color_temperature_constraint(images.hue, rule)[1].tolist()
+        chart.brightness, chart.hue = _likeness(obs)
     return chart
+
+
+def _likeness_alone(obs: Observations) -> PathChart | None:
+    """M13 and M14 have values where M12 is invalid; their chart stays then."""
+    if not obs.made("spatial.path_images"):
+        return None
+    chart = PathChart(times=obs.get("spatial.path").times.tolist(), hole_rate=[], threshold=None)
+    chart.brightness, chart.hue = _likeness(obs)
+    return chart
+
+
+def _likeness(obs: Observations) -> tuple[list[float], list[float]]:
+    from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
+
+    images, rule = obs.get("spatial.path_images"), obs.protocol.consistency
+    return (brightness_consistency(images.gray, rule)[1].tolist(),
+            color_temperature_constraint(images.hue, rule)[1].tolist())
 
 
 def _plain(value: Any) -> Any:

@@ -34,8 +34,9 @@ def render_page(data: ReportData) -> str:
     template = _environment().get_template("page.html.j2")
     html = ""
     for detail in _DETAIL:
-        html = template.render(build_view(data, detail))
-        if len(html.encode("utf-8")) <= MAX_BYTES:
+        content = template.render(build_view(data, detail)).encode("utf-8", "replace")
+        html = content.decode("utf-8")  # file names may hold what UTF-8 cannot
+        if len(content) <= MAX_BYTES:
             break
     return html
 

@@ -176,7 +176,7 @@ def backends_used(result: RunResult) -> dict[str, str]:
 
 def complete_report(report: ImportReport, world: World) -> ImportReport:
     """The import report with the decisions and warnings of anchoring."""
-    warnings = list(dict.fromkeys([*report.warnings, *world.warnings]))
+    warnings = list(dict.fromkeys([*world.warnings, *report.warnings]))
     details = {**report.details, "estimates": world.estimates,
                "transform_source_to_world": world.transform.tolist(),
                "scale": {"branch": world.scale.branch, "factor": world.scale.factor,

@@ -13,6 +13,7 @@ __all__ = ["CameraAnnotation", "ObjectAnnotation", "SnapshotCase", "SupportAnnot
            "parse_axis"]
 
 _Coordinate = Annotated[float, Field(ge=-1e12, le=1e12)]
+_InImage = Annotated[float, Field(ge=0, le=1)]
 Vec3 = Annotated[tuple[_Coordinate, _Coordinate, _Coordinate], Field(description="x, y, z")]
 
 
@@ -42,7 +43,7 @@ class SupportAnnotation(_Strict):
     label: str = "support"
     polygon: tuple[Vec3, ...] | None = None
     """At least three corners on the surface, in the world file's own frame and unit."""
-    image_polygon: tuple[tuple[_Coordinate, _Coordinate], ...] | None = None
+    image_polygon: tuple[tuple[_InImage, _InImage], ...] | None = None
     """At least three corners in the first view of the origin ring, each in [0,1], y down."""
 
     @model_validator(mode="after")

@@ -258,7 +258,11 @@ def _resolve(name: str, seen: tuple[str, ...]) -> tuple[dict[str, Any], str]:
                           todo="Remove one 'extends'")
     path = config_path("protocols", name) if "/" not in name and not name.endswith((".yaml", ".yml")) \
         else Path(name)
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        found = False
+    if not found:
         raise UsageError(f"no protocol '{name}'", where="--protocol",
                          todo=f"Known: {', '.join(config_names('protocols'))}; or give a YAML file")
     data = read_yaml(path)

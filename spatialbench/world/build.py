@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from spatialbench.world.probe import level_percentile, level_ranges, nine_rays
 from spatialbench.world.scale import ground_height, ring_depths, scale_decision, scale_world
 from spatialbench.world.surfels import Surfels, mesh_surfels
 from spatialbench.world.up import UpEstimate, estimate_up
+
+if TYPE_CHECKING:
+    from spatialbench.renderers.raycast import MeshRayCaster
 
 __all__ = ["build_world"]
 
@@ -75,8 +78,11 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     camera, warnings = given_camera(scene, case, overrides, up)
     start = _start(sight, camera, overrides)
     up_words = start.estimate.warning(protocol.finding.warn_ratio)
-    unit_words = unit_warning(start.interior, unit, start.unit_m)
-    warnings += [w for w in (*start.warnings, up_words, unit_words) if w]
+    warnings += [w for w in (*start.warnings, up_words) if w]
+    if start.camera.source == "found":
+        place = ", ".join(f"{float(x):.3f}" for x in start.camera.position)
+        warnings.append(f"nothing gives the initial camera; one was found at {place} in the file's frame, and every "
+                        "score is as seen from there. --camera or a case chooses another")
 
     tell("fixing the scale")
     camera = start.camera
@@ -97,12 +103,17 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     warnings += footprint_warnings
     tell("looking for supports")
     anchored = _Anchored(world_mesh, rotation, camera.position, factor)
-    supports = _supports(anchored, collision, ground, case, protocol) if record.factor is not None else ()
+    supports, support_words = ((), []) if record.factor is None else _supports(anchored, collision, ground, case,
+                                                                               protocol)
+    warnings += support_words
 
     near = level_percentile(level_ranges(caster, camera.position, rotation), protocol.gates.level_depth_percentile)
     near = None if near is None else near * factor
     gates = check_gates(enclosure=start.interior.enclosure, level_depth=near, scale=record, unit_m=unit,
                         protocol=protocol)
+    extent = float(np.ptp(mesh.bounds(), axis=0).max()) * start.unit_m
+    unit_words = unit_warning(start.interior, unit, start.unit_m, extent, any(g.raised for g in gates))
+    warnings += [unit_words] if unit_words else []
     decisions = {**scene.report.decisions, "frame": Decision(
         value="X right, Y forward, Z up, metres, origin at the initial camera", source="rule"),
         "up": _with_estimate(up_decision, start.estimate, protocol), "unit": unit_decision,
@@ -118,6 +129,9 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
 
 def _surface(scene: Scene) -> TriangleMesh:
     if scene.mesh is None:
+        if scene.splats is not None:
+            raise UnsupportedFormatError("is a world of splats, and splats can be inspected but not yet run",
+                                         where=scene.path.name, todo="Give a mesh of the same world")
         raise UnsupportedFormatError(f"a world of {scene.report.kind} without a mesh cannot be anchored",
                                      where=scene.path.name, todo="Give a mesh of the same world")
     if not np.any(scene.mesh.area_vectors()):
@@ -215,9 +229,13 @@ def _collision_warnings(collision: CollisionMesh) -> list[str]:
     if collision.sky_faces:
         out.append(f"{collision.sky_faces} faces are sky by their material's name and were taken out for navigation")
     if collision.facing_disagrees and collision.facing_share is not None:
-        turned = "reversed all faces" if collision.reversed else "kept the faces as they are"
-        out.append(f"the facing rule {turned} ({collision.facing_share:.2f} of the area faces the initial camera), "
-                   f"but {collision.first_hit_share:.2f} of what it sees first is seen from the front")
+        seen = f"{collision.first_hit_share:.0%} of what the camera sees is seen from the front"
+        area = f"{collision.facing_share:.0%} of the area faces it"
+        out.append(f"M08 may be wrong: the protocol's rule turned all faces over, because only {area}, yet {seen}. "
+                   "Agents then walk on undersides. The rule misfires on closed slabs; the file needs no mending"
+                   if collision.reversed else
+                   f"M08 may be wrong: only {seen}, so faces may be wound inside out; the protocol's rule kept them, "
+                   f"because {area}. Turn wrong faces over in the file")
     return out
 
 
@@ -243,27 +261,43 @@ class _Anchored:
 
 
 def _supports(world: _Anchored, collision: CollisionMesh, ground: float, case: SnapshotCase | None,
-              protocol: Protocol) -> tuple[Support, ...]:
-    """The case's support if it names one, else those that are found."""
+              protocol: Protocol) -> tuple[tuple[Support, ...], list[str]]:
+    """The case's support if it names one, else those that are found; and what to say about it."""
     from spatialbench.renderers.raycast import MeshRayCaster
     from spatialbench.world.support_annotation import annotated_support
     from spatialbench.world.supports import find_supports
 
     mesh = true_facing(collision)
     if mesh is None:
-        return ()
+        return (), []
     rays = MeshRayCaster(mesh.vertices, mesh.faces)
     if case is None or case.support is None:
-        return tuple(find_supports(mesh, rays, ground, protocol.supports, protocol.placement.plate_diameter / 2))
+        radius = protocol.placement.plate_diameter / 2
+        return tuple(find_supports(mesh, rays, ground, protocol.supports, radius)), []
     polygon: NDArray[np.float64] | None
     if case.support.polygon is not None:
         polygon = anchor_points(np.array(case.support.polygon), world.rotation, world.camera, world.scale)
     else:
         polygon = _lift(world.mesh, case.support.image_polygon or (), protocol)
+    label = case.support.label
     if polygon is None:
-        return ()
-    support = annotated_support(polygon, case.support.label, mesh, rays, protocol.supports)
-    return () if support is None else (support,)
+        return (), [f"the case's support '{label}' is not there: the view shows nothing where it is marked"]
+    support = annotated_support(polygon, label, mesh, rays, protocol.supports)
+    return ((), [_missed_support(polygon, label, mesh, rays)]) if support is None else ((support,), [])
+
+
+def _missed_support(polygon: NDArray[np.float64], label: str, mesh: TriangleMesh, rays: MeshRayCaster) -> str:
+    """Where the surface is that a case's polygon does not lie on."""
+    x, y, z = polygon.mean(axis=0)
+    top = float(mesh.vertices[:, 2].max()) + 1.0
+    hits = rays.all_hits([[x, y, top]], [[0.0, 0.0, -1.0]])
+    looks_up = mesh.area_vectors()[hits.face, 2] > 0
+    heights = top - hits.distance[looks_up]
+    if not len(heights):
+        return f"the case's support '{label}' is not there: nothing under or over its middle looks up"
+    off = float(heights[np.argmin(np.abs(heights - z))] - z)
+    return (f"the case's support '{label}' is not there: at its middle the nearest surface that looks up is "
+            f"{abs(off):.3f} m {'above' if off > 0 else 'below'} the polygon")
 
 
 def _lift(mesh: TriangleMesh, image_polygon: tuple[tuple[float, float], ...], protocol: Protocol

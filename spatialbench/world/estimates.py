@@ -14,6 +14,7 @@ _PLAUSIBLE_HEIGHT = (1.5, 8.0)
 _ROOM_HEIGHT = (2.2, 4.5)
 _FACTORS = {0.01: "centimetres", 0.0254: "inches", 0.3048: "feet", 0.001: "millimetres", 100.0: "hectometres"}
 _STOREY = 1.8
+_SMALLEST = 1.5
 
 
 def guess_unit(height: float) -> float | None:
@@ -30,14 +31,29 @@ def guess_unit(height: float) -> float | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def unit_warning(interior: InteriorAnalysis, unit_m: float | None, assumed: float) -> str | None:
-    """Words for a person when the world's height asks for another unit."""
+def unit_warning(interior: InteriorAnalysis, unit_m: float | None, assumed: float, extent: float,
+                 doubtful: bool) -> str | None:
+    """Words for a person when the world's size asks for another unit.
+
+    A height that one factor would make a room's is a hint only where the decided unit did not lead to a room
+    (``doubtful``): storeys, halls and streets are high, too.
+
+    Parameters
+    ----------
+    unit_m : as decided; None when nobody says.
+    assumed : metres per unit that the search took.
+    extent : longest side of the world by ``assumed``, m.
+    doubtful : a gate is up.
+    """
+    said = f"the unit of {unit_m:g} m" if unit_m is not None else f"an assumed {assumed:.3g} m per unit"
+    if extent < _SMALLEST:
+        return (f"by {said} the whole world is {extent:.3g} m long, less than a person is tall: is that right? "
+                f"Give --unit with metres per unit of the file (for a room of 5 m: --unit {5 * assumed / extent:.2g})")
     factor = guess_unit(interior.height)
-    if factor is None:
+    if factor is None or not doubtful:
         return None
-    said = f"the unit of {unit_m:g} m" if unit_m is not None else f"an assumed {assumed:g} m per unit"
     return (f"by {said} the world is {interior.height:.3g} m high; times {factor:g} ({_FACTORS[factor]} in place "
-            f"of metres) it would be a room's height. If so, give --unit {factor * assumed:g}")
+            f"of metres) it would be a room's height. If so, give --unit {factor * assumed:.3g}")
 
 
 def storeys(places: tuple[StandingPlace, ...]) -> list[dict[str, float]]:

@@ -135,8 +135,8 @@ def _sample(surface: _Surface, bounds: NDArray[np.float64], samples: int, seed: 
     for pick, r1, r2 in _stream(samples, seed):
         new = np.empty(len(pick), np.int64)
         cell_ids(pick, r1, r2, *surface, size, i0, j0, ny, new)
-        parts.append(np.unique(new))
-    ids = np.unique(np.concatenate(parts))
+        parts.append(_distinct(new))
+    ids = _distinct(np.concatenate(parts))
     i, j = np.divmod(ids, ny)
     nx, ny = int(i.max() - i.min()) + 1, int(j.max() - j.min()) + 1
     if nx * ny > MAX_CELLS:
@@ -144,6 +144,14 @@ def _sample(surface: _Surface, bounds: NDArray[np.float64], samples: int, seed: 
     mask = np.zeros((nx, ny), dtype=bool)
     mask[i - i.min(), j - j.min()] = True
     return PlanGrid(mask, i0 + int(i.min()), j0 + int(j.min()), size), len(ids)
+
+
+def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sorted and each once; sorts in place. ``np.unique`` hashes, and takes some thirty times as long for these."""
+    ids.sort()
+    new = np.ones(len(ids), bool)
+    np.not_equal(ids[1:], ids[:-1], out=new[1:])
+    return ids[new]
 
 
 def _stream(samples: int, seed: int) -> Iterator[tuple[NDArray[np.float64], ...]]:

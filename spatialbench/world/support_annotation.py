@@ -63,6 +63,13 @@ def annotated_support(polygon: ArrayLike, label: str, collision: TriangleMesh, r
     plane = fit_plane(corners[:, :2], corners[:, 2])
     grid = _grid(shape, settings.grid)
     note = ""
+    if grid.nx * grid.ny > MAX_COLUMNS:  # what reaches beyond the world is empty, and would only coarsen the cells
+        (x0, y0, _), (x1, y1, _) = collision.bounds()
+        shape = shape.intersection(shapely.box(x0, y0, x1, y1))
+        if shape.area == 0:
+            return None
+        shapely.prepare(shape)
+        grid = _grid(shape, settings.grid)
     while grid.nx * grid.ny > MAX_COLUMNS:
         grid = _grid(shape, grid.cell * 2)
         note = f"the polygon is large: cells of {grid.cell:g} m"
@@ -109,6 +116,10 @@ def lift_image_polygon(image_polygon: ArrayLike, camera: Camera,
     image_polygon : [N,2] in [0,1], x right, y down.
     camera : of the view; its pose is in the world frame.
     depth : [H,W] m along the camera axis, 0 where there is nothing.
+
+    Raises
+    ------
+    ConfigError : the polygon has no area.
     """
     import shapely
 
@@ -116,6 +127,9 @@ def lift_image_polygon(image_polygon: ArrayLike, camera: Camera,
     if depth.shape != (camera.height, camera.width):
         raise ValueError(f"depth has shape {depth.shape}, the camera {camera.height}x{camera.width}")
     shape = shapely.make_valid(shapely.Polygon(uv))
+    if shape.area == 0:
+        raise ConfigError("the polygon has no area in the image", where="key 'support.image_polygon'",
+                          todo="Give its corners in order, x to the right and y down, each in [0,1]")
     shapely.prepare(shape)
     y, x = np.nonzero(np.isfinite(depth) & (depth > 0))
     pixels = np.column_stack([x, y]).astype(np.float64) + 0.5

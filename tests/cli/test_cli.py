@@ -185,7 +185,7 @@ def test_bad_usage_is_named(world: Path, tmp_path: Path) -> None:
         (("run", str(world), "--set", "views.ring_frame=2"), "Did you mean 'ring_frames'"),
         (("run", str(world), "--case", str(tmp_path / "case.yaml")), "Did you mean 'camera'"),
         (("run", str(world), "--up", "W"), "not an axis"),
-        (("run", str(world), "--camera", "0,0,0"), "go together"),
+        (("run", str(world), "--forward", "0,0,1"), "without a camera position"),
         (("run",), "Missing argument"),
         (("metrics", "M8"), "Did you mean"),
         (("rum",), "No such command"),
