@@ -15,6 +15,7 @@ from spatialbench.scene.obj import read_obj
 from spatialbench.scene.ply import read_ply
 from spatialbench.scene.sidecar import read_side_car
 from spatialbench.scene.sniff import READABLE, Sniffed, refuse, sniff
+from spatialbench.scene.splats import SPLAT_KINDS, load_splats
 from spatialbench.scene.stl import read_stl
 from spatialbench.types import ImportReport, Material, Scene, TriangleMesh
 
@@ -24,22 +25,24 @@ _Y, _Z = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 PRIORS: dict[str, tuple[tuple[float, float, float], float | None]] = {
     "glb": (_Y, 1.0), "gltf": (_Y, 1.0), "obj": (_Y, None), "ply": (_Y, None), "stl": (_Z, None)}
 """Up axis and metres per unit that the convention of each format gives (design, section 7)."""
+_SUFFIXES = {"splat-ply": ("ply",), "sog": ("sog", "json", "zip")}
 LARGEST_PLAUSIBLE = 1000.0
 """Metres: a world that is larger is warned about; a thousandth of it is a room."""
 
 
 def load_scene(path: Path) -> Scene:
-    """Read a world file of any supported format (glTF, GLB, OBJ, PLY mesh, STL), told by its content.
+    """Read a world file of any supported format, told by its content.
 
-    The mesh is in the file's own frame and unit, its scene graph flattened. Everything that was repaired
-    or ignored is in the report. Anchoring decides on the frame; nothing is decided here.
+    Meshes (glTF, GLB, OBJ, PLY, STL) come with their scene graph flattened, splats (3DGS PLY, compressed PLY, SPZ,
+    .splat, SOG) with activated values. Both are in the file's own frame and unit. Everything that was repaired or
+    ignored is in the report. Anchoring decides on the frame; nothing is decided here.
 
     Raises
     ------
     MissingInputError : the file, or a file that its geometry needs, is not there; or a folder was given.
-    UnsupportedFormatError : something else than a mesh that can be read; the message says what it is.
+    UnsupportedFormatError : something else than a world that can be read; the message says what it is.
     CorruptInputError : cut off, out-of-range indices, vertices that are not finite, and the like.
-    EmptyWorldError : no face with an area.
+    EmptyWorldError : no face with an area, no splat that can be drawn.
     """
     path = Path(path)
     found = sniff(path)
@@ -47,12 +50,14 @@ def load_scene(path: Path) -> Scene:
         raise refuse(found, path)
     log = ReadLog(format=found.kind)
     suffix = path.suffix.lower().lstrip(".")
-    if suffix and suffix != found.kind:
+    if suffix and suffix not in _SUFFIXES.get(found.kind, (found.kind,)):
         log.warn(f"the file is named '.{suffix}' but holds {found.label}, and is read as that")
     folder = WorldFolder(path, log)
     where = str(path)
     try:
         with np.errstate(all="ignore"):  # bad numbers are looked for and named; NumPy need not warn of them too
+            if found.kind in SPLAT_KINDS:
+                return load_splats(found.kind, path, folder, log)
             soup = _read(found, folder, log, where)
             side = read_side_car(folder, soup.cameras, log)
             mesh = clean(soup, log, where)

@@ -10,19 +10,21 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
 from spatialbench.scene.folder import WORLD_SUFFIXES, check_given_path
 from spatialbench.scene.ply_header import MAX_HEADER, PlyHeader, parse_ply_header
 
 __all__ = ["READABLE", "Sniffed", "refuse", "sniff", "sniff_bytes"]
 
-READABLE = ("glb", "gltf", "obj", "ply", "stl")
+READABLE = ("glb", "gltf", "obj", "ply", "stl", "splat-ply", "spz", "splat", "sog")
 """Kinds that this version reads."""
-_AS_MESH = "Give the world as a mesh (.glb, .gltf, .obj, .ply or .stl)"
+_AS_WORLD = "Give the world as a mesh (.glb, .gltf, .obj, .ply or .stl) or as splats (.ply, .spz, .splat or .sog)"
+_OTHER_SPLATS = "Export it as .ply, .spz (version 3) or .sog"
 _AGAIN = "Download it again"
 _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"glTF", "glb", "binary glTF", ""),
-    (b"NGSP", "spz", "3D Gaussian splats (SPZ)", _AS_MESH),
     (b"PXR-USDC", "usd", "a USD scene (binary)", "Export it as .glb"),
     (b"#usda", "usd", "a USD scene (text)", "Export it as .glb"),
     (b"version https://git-lfs.github.com/spec/", "lfs", "a git-lfs pointer, not the file itself",
@@ -30,13 +32,13 @@ _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"Kaydara FBX Binary", "fbx", "an FBX scene", "Export it as .glb"),
     (b"BLENDER", "blend", "a Blender project", "Export it as .glb"),
     (b"DRACO", "drc", "a bare Draco stream", "Export it without compression"),
-    (b"OFF\n", "off", "an OFF mesh", _AS_MESH),
-    (b"\x89HDF", "hdf5", "an HDF5 file", _AS_MESH),
-    (b"\x93NUMPY", "npy", "a NumPy array", _AS_MESH),
-    (b"\x89PNG", "image", "a PNG image", _AS_MESH),
-    (b"\xff\xd8\xff", "image", "a JPEG image", _AS_MESH),
-    (b"RIFF", "media", "a RIFF file (WebP image, sound or video)", _AS_MESH),
-    (b"%PDF", "pdf", "a PDF document", _AS_MESH),
+    (b"OFF\n", "off", "an OFF mesh", _AS_WORLD),
+    (b"\x89HDF", "hdf5", "an HDF5 file", _AS_WORLD),
+    (b"\x93NUMPY", "npy", "a NumPy array", _AS_WORLD),
+    (b"\x89PNG", "image", "a PNG image", _AS_WORLD),
+    (b"\xff\xd8\xff", "image", "a JPEG image", _AS_WORLD),
+    (b"RIFF", "media", "a RIFF file (WebP image, sound or video)", _AS_WORLD),
+    (b"%PDF", "pdf", "a PDF document", _AS_WORLD),
     (b"Rar!", "archive", "a RAR archive", "Unpack it and give the file inside"),
     (b"7z\xbc\xaf\x27\x1c", "archive", "a 7z archive", "Unpack it and give the file inside"),
     (b"\x28\xb5\x2f\xfd", "archive", "Zstandard-compressed data", "Unpack it and give the file inside"),
@@ -78,13 +80,17 @@ def refuse(found: Sniffed, path: Path) -> InputError:
         what = f"is {found.label}, not a world in a known format"
     else:
         what = f"is {found.label}, which is not read by this version"
-    return UnsupportedFormatError(what, where=str(path), todo=found.todo or _AS_MESH)
+    return UnsupportedFormatError(what, where=str(path), todo=found.todo or _AS_WORLD)
 
 
 def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
     """As :func:`sniff`, from the first bytes and the size; ``path`` serves archives and messages."""
     if len(head) >= 84 and size == 84 + 50 * struct.unpack_from("<I", head, 80)[0]:
         return Sniffed("stl", "binary STL")  # first: its free 80-byte header may look like anything
+    if head.startswith(b"NGSP"):
+        if len(head) >= 8 and struct.unpack_from("<I", head, 4)[0] >= 4:
+            return Sniffed("spz4", "3D Gaussian splats (SPZ version 4, Zstandard)", _OTHER_SPLATS)
+        return Sniffed("spz", "3D Gaussian splats (SPZ)")
     for magic, kind, label, todo in _MAGIC:
         if head.startswith(magic):
             return Sniffed(kind, label, todo)
@@ -92,8 +98,13 @@ def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
         return _sniff_ply(parse_ply_header(head, str(path)))
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _sniff_zip(path)
+    if not _is_text(head):  # before the shorter magics, which any coordinate may hold
+        if _is_ksplat(head, size):
+            return Sniffed("ksplat", "3D Gaussian splats (KSPLAT)", _OTHER_SPLATS)
+        if _is_splat(head, size):
+            return Sniffed("splat", "3D Gaussian splats (.splat)")
     if head.startswith(b"\x1f\x8b"):
-        return _sniff_gzip(head)
+        return _sniff_gzip(head, path)
     if head[4:8] == b"ftyp" or head.startswith(b"\x1aE\xdf\xa3"):
         return Sniffed("video", "a video", "For clips use the video track")
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
@@ -110,9 +121,9 @@ def _sniff_ply(header: PlyHeader) -> Sniffed:
     vertex, face = header.element("vertex"), header.element("face")
     names = set(vertex.names) if vertex else set()
     if header.element("chunk") and "packed_position" in names:
-        return Sniffed("splat-ply", "3D Gaussian splats (compressed PLY)", _AS_MESH)
+        return Sniffed("splat-ply", "3D Gaussian splats (compressed PLY)")
     if len(_SPLAT_COLUMNS & names) >= 2:
-        return Sniffed("splat-ply", "3D Gaussian splats (PLY)", _AS_MESH)
+        return Sniffed("splat-ply", "3D Gaussian splats (PLY)")
     if vertex and vertex.count and not (face and face.count) and not header.element("tristrips"):
         return Sniffed("points-ply", f"a point cloud (PLY, {vertex.count:,} points and no faces)",
                        "Give a mesh: a point cloud has no surface to draw or to walk on")
@@ -130,23 +141,24 @@ def _sniff_zip(path: Path) -> Sniffed:
         return Sniffed("pickle", "a PyTorch archive holding a pickle, which could run code and is never opened",
                        "Ask its maker for a mesh, or convert it in a place that you trust")
     if "meta.json" in lower and any(n.endswith(".webp") for n in lower):
-        return Sniffed("sog", "3D Gaussian splats (SOG)", _AS_MESH)
+        return Sniffed("sog", "3D Gaussian splats (SOG)")
     if any(n.endswith((".usdc", ".usda", ".usd")) for n in lower):
         return Sniffed("usd", "a USD scene (USDZ)", "Export it as .glb")
     if "3d/3dmodel.model" in lower:
-        return Sniffed("3mf", "a 3MF model", _AS_MESH)
+        return Sniffed("3mf", "a 3MF model", _AS_WORLD)
     worlds = [n for n in names if n.lower().endswith(WORLD_SUFFIXES)]
     inside = f"Unpack it and give {', '.join(worlds[:4])}" if worlds else "It holds no world file by name"
     return Sniffed("zip", "a zip archive", inside)
 
 
-def _sniff_gzip(head: bytes) -> Sniffed:
+def _sniff_gzip(head: bytes, path: Path) -> Sniffed:
     try:
         start = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 16)
-    except zlib.error:
-        start = b""
+    except zlib.error as e:
+        raise CorruptInputError(f"is gzip-compressed data that cannot be unpacked ({str(e).rpartition(': ')[2]})",
+                                where=str(path), todo="Download or export it again") from None
     if start.startswith(b"NGSP"):
-        return Sniffed("spz", "3D Gaussian splats (SPZ)", _AS_MESH)
+        return Sniffed("spz", "3D Gaussian splats (SPZ)")
     return Sniffed("archive", "gzip-compressed data", "Unpack it and give the file inside")
 
 
@@ -166,7 +178,7 @@ def _sniff_text(head: bytes, path: Path) -> Sniffed:
     if start.startswith(b"<"):
         if b"<collada" in start:
             return Sniffed("collada", "a COLLADA scene", "Export it as .glb")
-        return Sniffed("xml", "an XML document", _AS_MESH)
+        return Sniffed("xml", "an XML document", _AS_WORLD)
     if text.startswith((b"{", b"[")):
         return _sniff_json(text)
     if start.startswith(b"solid") and (b"facet" in text.lower() or b"endsolid" in text.lower()):
@@ -177,7 +189,7 @@ def _sniff_text(head: bytes, path: Path) -> Sniffed:
         return Sniffed("mtl", "a material library (MTL)", "Give the .obj file that uses it")
     if path.suffix.lower() == ".obj" and re.search(rb"(?:^|[\r\n])(?:mtllib|usemtl|o|g|f)[ \t]", text):
         return Sniffed("obj", "Wavefront OBJ")  # an OBJ without vertices: its reader says so
-    return Sniffed("text", "plain text", _AS_MESH)
+    return Sniffed("text", "plain text", _AS_WORLD)
 
 
 def _sniff_json(text: bytes) -> Sniffed:
@@ -186,23 +198,21 @@ def _sniff_json(text: bytes) -> Sniffed:
     except (ValueError, RecursionError):  # not JSON, or only its beginning was read
         if re.search(rb'"asset"\s*:', text):
             return Sniffed("gltf", "glTF")
-        return Sniffed("text", "text that begins like JSON", _AS_MESH)
+        return Sniffed("text", "text that begins like JSON", _AS_WORLD)
     if isinstance(value, dict):
         asset = value.get("asset")
         if isinstance(asset, dict) and "version" in asset:
             return Sniffed("gltf", "glTF")
         if "means" in value and "scales" in value:
-            return Sniffed("sog", "3D Gaussian splats (SOG, unbundled)", _AS_MESH)
+            return Sniffed("sog", "3D Gaussian splats (SOG, unbundled)")
         if "render_asset" in value:
             return Sniffed("stage", "a habitat stage configuration", f"Give the file it names: {value['render_asset']}")
-    return Sniffed("json", "a JSON file, but not glTF (it has no asset.version)", _AS_MESH)
+    return Sniffed("json", "a JSON file, but not glTF (it has no asset.version)", _AS_WORLD)
 
 
 def _sniff_binary(head: bytes, size: int, path: Path) -> Sniffed:
-    if _is_ksplat(head):
-        return Sniffed("ksplat", "3D Gaussian splats (KSPLAT)", _AS_MESH)
-    if _is_splat(head, size):
-        return Sniffed("splat", "3D Gaussian splats (.splat)", _AS_MESH)
+    if path.suffix.lower() == ".splat":
+        return Sniffed("splat", "3D Gaussian splats (.splat)")  # odd values or cut off: its reader says so
     if path.suffix.lower() == ".stl" or head[:5].lower() == b"solid":
         if size < 84:
             why = f"a binary STL has at least 84 bytes, the file has {size:,}"
@@ -214,24 +224,28 @@ def _sniff_binary(head: bytes, size: int, path: Path) -> Sniffed:
                                 todo="Download or export it again")
     named = path.suffix.lower()
     hint = f" (although it is named {named})" if named in WORLD_SUFFIXES else ""
-    return Sniffed("binary", f"binary data of unknown kind{hint}", _AS_MESH)
+    return Sniffed("binary", f"binary data of unknown kind{hint}", _AS_WORLD)
 
 
-def _is_ksplat(head: bytes) -> bool:
-    if len(head) < 4096 or head[0] != 0 or head[1] != 1:
+def _is_ksplat(head: bytes, size: int) -> bool:
+    """Version 0.1, a header of 4,096 bytes that is mostly empty, then 1,024 bytes for every section."""
+    if len(head) < 4096 or head[:4] != b"\x00\x01\x00\x00" or head.count(0, 48, 4096) < 4000:
         return False
     max_sections, sections, max_splats, splats = struct.unpack_from("<4I", head, 4)
     level = struct.unpack_from("<H", head, 20)[0]
-    return 0 < sections <= max_sections and 0 < splats <= max_splats and level <= 2
+    return (max_sections > 0 and sections <= max_sections and 4096 + 1024 * max_sections <= size
+            and splats > 0 and (max_splats == 0 or splats <= max_splats) and level <= 2)
 
 
 def _is_splat(head: bytes, size: int) -> bool:
-    """32-byte records without any magic: three coordinates, three positive scales, colour, rotation."""
-    if size % 32 or len(head) < 32:
-        return False
+    """32-byte records without any magic: three coordinates, three scales, a colour, a rotation of length 1."""
     n = min(len(head) // 32, 256)
-    for i in range(n):
-        values = struct.unpack_from("<6f", head, 32 * i)
-        if not all(abs(v) < 1e6 for v in values) or min(values[3:]) < 0 or max(values[3:]) > 1e4:
-            return False
-    return any(struct.unpack_from("<f", head, 32 * i + 12)[0] > 1e-9 for i in range(n))
+    if size % 32 or n == 0:
+        return False
+    rows = np.frombuffer(head, np.dtype([("f", "<f4", 6), ("b", "u1", 8)]), n)
+    values, turn = rows["f"].astype(np.float64), rows["b"][:, 4:] / 128 - 1.0
+    with np.errstate(invalid="ignore"):
+        sane = (np.abs(values) < 1e6).all(axis=1) & (values[:, 3:] >= 0).all(axis=1) & (values[:, 3:] < 1e4).all(axis=1)
+    # A byte is 1/256 off at the most, so the length is within 0.02 of 1 (clipping at 255 included).
+    unit = np.abs(np.sqrt((turn * turn).sum(axis=1)) - 1) < 0.03
+    return bool((sane & unit).mean() >= 0.9 and (values[:, 3:] > 1e-9).any())

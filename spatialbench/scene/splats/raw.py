@@ -1,0 +1,84 @@
+"""What the splat readers hand on, and the arithmetic that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
+
+__all__ = ["BLOCK", "MAX_SPLATS", "SH_C0", "SH_REST", "RawSplats", "check_count", "dc_of_color", "sigmoid",
+           "smallest_three"]
+
+MAX_SPLATS = 50_000_000
+"""More are refused before memory is taken for them (at degree 3 they take 12 GB)."""
+BLOCK = 8192
+"""Rows that are worked on at a time: a block of the widest files stays in the cache."""
+SH_C0 = 0.28209479177387814
+"""The constant harmonic, 1 / (2 sqrt(pi)): colour = 0.5 + SH_C0 * coefficient."""
+SH_REST = {0: 0, 1: 3, 2: 8, 3: 15, 4: 24}
+"""Coefficients beyond the constant one, by degree."""
+_OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]], dtype=np.int64)
+
+
+@dataclass
+class RawSplats:
+    """Splats as a reader leaves them: activated, but no row is judged or removed yet.
+
+    Attributes
+    ----------
+    means : [N,3] float32, or float64 where the file has more digits.
+    scales : [N,3] float32 standard deviations, linear; may hold NaN, infinities, zeros.
+    quaternions : [N,4] float32 wxyz, of any length.
+    opacities : [N] float32 in [0,1] or NaN.
+    sh : [N,K,3] float32.
+    logit : the file stores logits, so that an opacity of exactly 0 comes from minus infinity.
+    up : up axis that the file itself states, or None.
+    """
+
+    means: NDArray
+    scales: NDArray[np.float32]
+    quaternions: NDArray[np.float32]
+    opacities: NDArray[np.float32]
+    sh: NDArray[np.float32]
+    logit: bool = False
+    antialiased: bool = False
+    up: NDArray[np.float64] | None = None
+
+
+def check_count(count: int, where: str) -> None:
+    """A file's number of splats is one that can be read.
+
+    Raises
+    ------
+    EmptyWorldError : none. UnsupportedFormatError : more than ``MAX_SPLATS``.
+    """
+    if count == 0:
+        raise EmptyWorldError("has 0 splats", where=where, todo="Export the world again")
+    if count > MAX_SPLATS:
+        raise UnsupportedFormatError(f"has {count:,} splats, more than {MAX_SPLATS:,}", where=where,
+                                     todo="Prune it, or cut it into parts")
+
+
+def sigmoid(logit: NDArray) -> NDArray[np.float32]:
+    """Opacity of a logit; +inf gives 1, -inf gives 0, NaN stays."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out: NDArray[np.float32] = (1 / (1 + np.exp(-logit))).astype(np.float32)
+    return out
+
+
+def dc_of_color(color: NDArray) -> NDArray:
+    """The constant coefficient that gives a colour in [0,1]."""
+    return (color - 0.5) / SH_C0
+
+
+def smallest_three(parts: NDArray, largest: NDArray) -> NDArray[np.float32]:
+    """Quaternions [N,4] from three components [N,3], in order, and the index [N] of the one left out."""
+    out = np.zeros((len(parts), 4), dtype=np.float32)
+    rest = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", parts, parts)))
+    at = largest.astype(np.int64)
+    np.put_along_axis(out, _OTHERS[at], parts.astype(np.float32), axis=1)
+    np.put_along_axis(out, at[:, None], rest.astype(np.float32)[:, None], axis=1)
+    return out
