@@ -1,4 +1,4 @@
-"""Draws meshes and casts rays: geometry, cameras and settings in, arrays out; knows nothing of worlds."""
+"""Draws meshes and splats and casts rays: geometry, cameras and settings in, arrays out; knows nothing of worlds."""
 
 from spatialbench.renderers.backends import BackendInfo, Renderer, backends, open_renderer, render
 

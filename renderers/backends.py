@@ -13,6 +13,10 @@ What images mean, whoever draws them:
 - Shaded surfaces are multiplied, in linear light, by ``0.625 + 0.375 n.l`` with l = (0.3, 0.4, 0.87)
   normalised and n the world-space normal of the side that is seen: it depends on the side, not on the view.
 - There are no mipmaps: a texture much finer than the image aliases as far as the samples let it.
+
+The text above is about meshes; ``splat_cpu`` says what images of splats are. A backend draws one kind of geometry.
+``SPATIALBENCH_RENDERER`` forces a backend for the kind that it draws and leaves the other kind to its default; a
+backend that is asked for by argument must draw what it is given.
 """
 
 from __future__ import annotations
@@ -20,18 +24,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError, UsageError
-from spatialbench.types import Camera, Frames, RenderSettings, TriangleMesh
+from spatialbench.types import Camera, Frames, GaussianSplats, RenderSettings, TriangleMesh
 
 __all__ = ["RENDERER_VARIABLE", "BackendInfo", "Renderer", "backends", "open_renderer", "render"]
 
 RENDERER_VARIABLE = "SPATIALBENCH_RENDERER"
-"""Environment variable that forces a backend by name."""
+"""Environment variable that forces a backend by name, for the geometry that it draws."""
 
 WANT = ("rgb", "depth", "alpha")
 
@@ -53,14 +57,16 @@ class BackendInfo:
     Attributes
     ----------
     name : what forces it.
+    geometry : ``mesh`` or ``splats``, what it can be given.
     version : of what draws; empty when it is not usable.
     draws : in words.
     usable : whether it works on this machine.
     reason : why not, and what to do.
-    order : the lowest usable one is the default; None is never a default.
+    order : the lowest usable one of its geometry is the default; None is never a default.
     """
 
     name: str
+    geometry: str
     version: str
     draws: str
     usable: bool
@@ -69,7 +75,7 @@ class BackendInfo:
 
 
 class Renderer:
-    """Draws one mesh; whatever has to be built for it is built once.
+    """Draws one mesh or one set of splats; whatever has to be built for it is built once.
 
     Attributes
     ----------
@@ -106,63 +112,74 @@ class Renderer:
 
 
 def backends() -> list[BackendInfo]:
-    """Every known renderer, usable or not, default first."""
+    """Every known renderer, usable or not; of each geometry, the default first."""
     return [_describe(name) for name in _BACKENDS]
 
 
-def open_renderer(mesh: TriangleMesh, settings: RenderSettings | None = None, backend: str | None = None
-                  ) -> Renderer:
-    """A renderer for one mesh (any frame and unit; depths are in that unit).
+def open_renderer(geometry: TriangleMesh | GaussianSplats, settings: RenderSettings | None = None,
+                  backend: str | None = None) -> Renderer:
+    """A renderer for one mesh or one set of splats (any frame and unit; depths are in that unit).
 
     Parameters
     ----------
     settings : None for the defaults.
-    backend : name; None for ``SPATIALBENCH_RENDERER``, else the usable backend of lowest order.
+    backend : name; None for ``SPATIALBENCH_RENDERER`` if that draws this kind of geometry, else the usable
+        backend of lowest order that does.
 
     Raises
     ------
-    UsageError : no such backend.
+    UsageError : no such backend, or it does not draw this kind of geometry.
     BackendUnavailableError : the backend that was asked for, or every one, cannot be used here.
     ValueError : a mesh or settings that make no sense (shading, supersample, material ids).
     """
     settings = RenderSettings() if settings is None else settings
     if settings.supersample < 1:
         raise ValueError(f"supersample must be at least 1, got {settings.supersample}")
+    kind = "splats" if isinstance(geometry, GaussianSplats) else "mesh"
+    able = [name for name, b in _BACKENDS.items() if b.geometry == kind]
     where = "backend" if backend else RENDERER_VARIABLE
     name = backend or os.environ.get(RENDERER_VARIABLE, "")
     if name and name not in _BACKENDS:
         raise UsageError(f"no renderer '{name}'", where=where, todo=f"Choose among {', '.join(_BACKENDS)}")
-    if not name:
-        defaults = sorted((b.order, b.name) for b in backends() if b.usable and b.order is not None)
-        if not defaults:
-            reasons = "; ".join(f"{b.name}: {b.reason}" for b in backends())
-            raise BackendUnavailableError("no renderer can be used here", todo=reasons)
-        name = defaults[0][1]
+    if backend and name not in able:
+        raise UsageError(f"the renderer '{name}' does not draw {_KINDS[kind]}", where=where,
+                         todo=f"Choose among {', '.join(able)}")
+    if name not in able:
+        usable = sorted((b.order, b.name) for b in map(_describe, able) if b.usable and b.order is not None)
+        if not usable:
+            reasons = "; ".join(f"{b.name}: {b.reason}" for b in map(_describe, able) if not b.usable)
+            raise BackendUnavailableError(f"no renderer of {_KINDS[kind]} can be used here", todo=reasons)
+        name = usable[0][1]
     info = _describe(name)
     if not info.usable:
         raise BackendUnavailableError(f"the renderer '{name}' cannot be used here", where=where, todo=info.reason)
-    return Renderer(f"{name} {info.version}", _BACKENDS[name].open(mesh, settings))
+    return Renderer(f"{name} {info.version}", _BACKENDS[name].open(geometry, settings))
 
 
-def render(mesh: TriangleMesh, cameras: Sequence[Camera], want: Sequence[str] = WANT,
+def render(geometry: TriangleMesh | GaussianSplats, cameras: Sequence[Camera], want: Sequence[str] = WANT,
            settings: RenderSettings | None = None) -> Frames:
-    """Open a renderer, draw, forget it; for a few images of one mesh."""
-    return open_renderer(mesh, settings).render(cameras, want)
+    """Open a renderer, draw, forget it; for a few images of one mesh or one set of splats."""
+    return open_renderer(geometry, settings).render(cameras, want)
+
+
+_KINDS = {"mesh": "meshes", "splats": "splats"}
 
 
 @dataclass(frozen=True)
 class _Backend:
+    geometry: str
     draws: str
     order: int | None
     version: Callable[[], tuple[str, str]]
     """Version and an empty string, or an empty string and the reason."""
-    open: Callable[[TriangleMesh, RenderSettings], DrawImages]
+    open: Callable[[Any, RenderSettings], DrawImages]
+    """Of the geometry that it draws, and settings."""
 
 
 def _describe(name: str) -> BackendInfo:
     b = _BACKENDS[name]
     version, reason = b.version()
-    return BackendInfo(name, version, b.draws, not reason, reason, b.order)
+    return BackendInfo(name, b.geometry, version, b.draws, not reason, reason, b.order)
 
 
 def _open_raster(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
@@ -177,6 +194,12 @@ def _open_embree(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
     return EmbreeBackend(mesh, settings)
 
 
+def _open_splat_cpu(splats: GaussianSplats, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.splat_cpu import SplatCpuBackend
+
+    return SplatCpuBackend(splats, settings)
+
+
 def _open_fake(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
     from spatialbench.renderers.fake import FakeBackend
 
@@ -189,7 +212,7 @@ def _no_numba() -> str:
     return "" if find_spec("numba") else "Run 'pip install numba'"
 
 
-def _raster_version() -> tuple[str, str]:
+def _compiled_version() -> tuple[str, str]:
     return "" if _no_numba() else "1", _no_numba()
 
 
@@ -204,7 +227,8 @@ def _embree_version() -> tuple[str, str]:
 
 
 _BACKENDS = {
-    "embree": _Backend("meshes, textured (ray casting on the CPU)", 0, _embree_version, _open_embree),
-    "raster": _Backend("meshes, textured (exact z-buffer on the CPU)", 1, _raster_version, _open_raster),
-    "fake": _Backend("a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
+    "embree": _Backend("mesh", "meshes, textured (ray casting on the CPU)", 0, _embree_version, _open_embree),
+    "raster": _Backend("mesh", "meshes, textured (exact z-buffer on the CPU)", 1, _compiled_version, _open_raster),
+    "splat-cpu": _Backend("splats", "splats (gsplat's convention, on the CPU)", 0, _compiled_version, _open_splat_cpu),
+    "fake": _Backend("mesh", "a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
 }

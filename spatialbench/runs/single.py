@@ -15,6 +15,7 @@ from spatialbench.errors import ConfigError, ResultError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
+from spatialbench.runs.cache import ensure_kernel_cache
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
 from spatialbench.runs.store import canonical_json, prepare_folder, sole_writer, units_text, write_text
 from spatialbench.scene import load_scene
@@ -75,6 +76,7 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     """
     options = options or RunOptions()
     tell = progress or (lambda label, done, total: None)
+    ensure_kernel_cache()
     load_tracks()
     load_plugins()
     protocol = load_protocol(options.protocol, options.settings)

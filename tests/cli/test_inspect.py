@@ -69,3 +69,19 @@ def test_a_refusal_is_json_too(tmp_path: Path) -> None:
     assert error["class"] == "UnsupportedFormatError"
     assert "HTML" in error["message"]
     assert "page.glb" in error["where"]
+
+
+def test_real_splats_are_inspected_and_drawn(data_dir: Path, tmp_path: Path) -> None:
+    kitchen = data_dir / "scenes" / "splats" / "marble_kitchen" / "scene.spz"
+    done = CliRunner().invoke(cli, ["inspect", str(kitchen), "--json", "-o", str(tmp_path / "k")])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["n_splats"], found["sh_degree"]) == ("splats", 213_944, 0)
+    assert found["decisions"]["up"]["value"] == [0, 1, 0]
+    assert found["decisions"]["unit"]["value"] is None
+    sheet = np.asarray(Image.open(tmp_path / "k" / "sheet.png")).astype(int)
+    ground = np.array([0.93, 0.93, 0.92]) * 255
+    covered = (np.abs(sheet - ground).max(axis=2) > 12).mean()
+    assert 0.15 < covered < 0.7, "the kitchen fills a good part of the sheet, and floaters do not shrink it"
+    teal = (sheet[..., 1] - sheet[..., 0] > 40) & (sheet[..., 2] - sheet[..., 0] > 40)
+    assert teal.mean() > 0.01, "its teal cabinets are teal"

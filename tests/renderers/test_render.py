@@ -396,7 +396,7 @@ def test_nothing_to_draw(backend):
 
 def test_registry(monkeypatch):
     names = [b.name for b in backends()]
-    assert names == ["embree", "raster", "fake"]
+    assert names == ["embree", "raster", "splat-cpu", "fake"]
     assert all(b.usable and b.version for b in backends())
     assert open_renderer(wall()).name_version.startswith("embree 1 (embreex 4")
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "fake")
