@@ -2,18 +2,19 @@
 
 A room of flat splats on its six walls and ten boxes, opacities and sizes spread as in trained worlds, seen from the
 middle: a 256 x 256 face of 90 degrees and a 960 x 540 view, colour, depth and alpha; then depth and alpha alone.
-``SPATIALBENCH_SPLAT_PROTOTYPE`` may name a module file with another rasteriser (``Scene(dict).render(V, K, W, H)``),
-which is then timed in turn with ours.
+``SPATIALBENCH_SPLAT_PROTOTYPE`` may be the path of a module with another rasteriser, which is then timed in turn with
+ours: ``Scene(arrays).render(world_to_camera, (fx, fy, cx, cy), width, height)``.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,10 +91,8 @@ def main() -> None:
     path = os.environ.get("SPATIALBENCH_SPLAT_PROTOTYPE", "")
     other: Any = None
     if path:
-        spec = importlib.util.spec_from_file_location("splat_prototype", path)
-        assert spec is not None and spec.loader is not None
-        other = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(other)
+        sys.path.insert(0, os.path.dirname(path))
+        other = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
     for n in [int(a) for a in sys.argv[1:] if a.isdecimal()] or [500_000, 2_000_000]:
         splats = room(n)
         before = _resident()
@@ -106,13 +105,13 @@ def main() -> None:
                                        "opac": splats.opacities, "sh": splats.sh})
         for what in VIEWS:
             camera = view(*what)
-            draws: list[Callable[[], Any]] = [lambda b=backend, c=camera: b([c], ("rgb", "depth", "alpha")),
-                                              lambda b=backend, c=camera: b([c], ("depth", "alpha"))]
+            draws: list[Callable[[], Any]] = [partial(backend, [camera], ("rgb", "depth", "alpha")),
+                                              partial(backend, [camera], ("depth", "alpha"))]
             names = ["all three", "no colour"]
             if scene is not None:
                 k = np.array([camera.fx, camera.fy, camera.cx, camera.cy], np.float32)
                 v = camera.pose.world_to_camera.astype(np.float32)
-                draws.append(lambda s=scene, v=v, k=k, w=what: s.render(v, k, w[1], w[2]))
+                draws.append(partial(scene.render, v, k, what[1], what[2]))
                 names.append("prototype")
             for name, text in zip(names, timed(*draws), strict=True):
                 print(f"  {what[1]:4} x {what[2]:3} {name}: {text}")

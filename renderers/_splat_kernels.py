@@ -147,8 +147,8 @@ def project(splats: PackedSplats, view: View, first: int, step: int, terms: int,
     """Project the splats of every ``step``-th chunk; count and list those that touch the image.
 
     Sets their rows of ``out`` [n,COLUMNS], lists them at the front of ``found``, and adds to ``total`` [tiles]
-    how many touch each tile. ``terms`` is the number of spherical harmonics used, 0 to leave the
-    colours as they are; ``compensate`` dims splats by what the dilation adds to their area.
+    how many touch each tile. ``terms`` is the number of spherical harmonics used, 0 to leave colours as they are;
+    ``compensate`` dims splats by what the dilation adds to their area.
     """
     shape, sides = splats.shape, view.sides
     fx, fy, cx, cy, width, height = view.lens
