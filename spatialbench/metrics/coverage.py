@@ -33,14 +33,13 @@ def hole_rate(alpha: NDArray[np.floating], threshold: float = 0.5) -> NDArray[np
     return np.asarray(holes / (a.shape[1] * a.shape[2]), dtype=np.float64)
 
 
-def mean_hole_rate(alpha: NDArray[np.floating], threshold: float = 0.5) -> float:
-    """M07: mean over frames of ``hole_rate``.
+def mean_hole_rate(rates: NDArray[np.float64]) -> float:
+    """M07: mean over frames of their ``hole_rate`` [T], so that frames need not be kept.
 
     Raises
     ------
     ValueError : when there is no frame.
     """
-    rates = hole_rate(alpha, threshold)
     if len(rates) == 0:
         raise ValueError("the hole rate of no frames is undefined")
     return math.fsum(rates.tolist()) / len(rates)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from spatialbench.metrics.harmonic import usable_recall
 from spatialbench.observe import Observations, Outcome, inapplicable, unavailable, untested
 from spatialbench.scorers import scorer
 from spatialbench.tracks.spatial.gating import invalidated
@@ -75,7 +76,7 @@ def place_hpsv3_f1(obs: Observations) -> Outcome:
     if gated:
         return gated
     usable = obs.get("spatial.locations").usable_slots
-    return unavailable(lacking(("hpsv3",)), components={"r_usable": sum(usable) / len(usable)},
+    return unavailable(lacking(("hpsv3",)), components={"r_usable": usable_recall(usable, len(usable))},
                        counts={"usable_locations": sum(usable), "slots": len(usable)})
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
+from spatialbench.metrics.coverage import mean_hole_rate
+from spatialbench.metrics.harmonic import usable_recall
 from spatialbench.metrics.navigation import navigable_ratio
 from spatialbench.metrics.placement import NO_LOCATION, NO_MESH, NO_SCALE, NO_SUPPORT, tabletop_ready_rate
 from spatialbench.observe import Observations, Outcome, inapplicable, invalid, measured, unavailable
@@ -24,7 +26,7 @@ def hole_rate(obs: Observations) -> Outcome:
     """M07, eq. (38): share of pixels of the origin ring whose raw opacity is under 0.5."""
     ring = obs.get("spatial.origin_ring")
     rates = ring.hole_rates
-    return measured(float(np.mean(rates)),
+    return measured(mean_hole_rate(rates),
                     components={"worst_frame": int(np.argmax(rates)), "worst_rate": float(rates.max()),
                                 "frame_rates": [float(r) for r in rates]},
                     counts={"frames": len(rates)}, flags=world_flags(obs), geometry="mesh")
@@ -153,7 +155,7 @@ def place_recall(obs: Observations) -> Outcome:
     plan = obs.get("spatial.locations")
     slots = plan.usable_slots
     return unavailable(lacking(("hpsv3",)),
-                       components={"r_usable": sum(slots) / len(slots), "median_depth": plan.median_depth,
+                       components={"r_usable": usable_recall(slots, len(slots)), "median_depth": plan.median_depth,
                                    "usable_slots": list(slots)},
                        counts={"usable_locations": sum(slots), "slots": len(slots),
                                "tried": len(plan.tried)},
