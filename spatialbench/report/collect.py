@@ -201,10 +201,19 @@ def _path_chart(obs: Observations) -> PathChart | None:
     chart = PathChart(times=probes.path.times.tolist(), hole_rate=[s.hole_rate for s in probes.samples],
                       threshold=probes.result.limit,
                       close_share=[0.0 if c is None else c for c in close] if obs.world.has_scale else None,
-                      oob=list(probes.result.out))
+                      oob=list(probes.result.out), rule=_bounds_rule(obs))
     if obs.made("spatial.path_images"):
         chart.brightness, chart.hue = _likeness(obs)
     return chart
+
+
+def _bounds_rule(obs: Observations) -> str:
+    use = obs.protocol.usability
+    rule = ("A step is out of bounds when its six probes have more holes than the threshold (those of the start and "
+            f"{100 * use.hole_margin:g} points more, at most {use.hole_cap:.0%}) and it is not over the footprint")
+    if obs.world.has_scale:
+        rule += f", or when over {use.max_close_share:.0%} of what it sees is closer than {use.clearance:g} m"
+    return f"{rule}. The same rule accepts locations."
 
 
 def _likeness_alone(obs: Observations) -> PathChart | None:

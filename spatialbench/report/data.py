@@ -176,7 +176,9 @@ class ProbeRow:
 @dataclass(eq=False)
 class PathChart:
     """Per path sample: ``times`` s, ``hole_rate`` [0,1] against ``threshold``, share of close pixels, whether
-    it is out of bounds, and the scores in [0,1] that enter M13 (``brightness``) and M14 (``hue``)."""
+    it is out of bounds, and the scores in [0,1] that enter M13 (``brightness``) and M14 (``hue``);
+    ``rule`` says in words when a
+    sample is out of bounds."""
 
     times: Sequence[float]
     hole_rate: Sequence[float]
@@ -185,6 +187,7 @@ class PathChart:
     oob: Sequence[bool] = ()
     brightness: Sequence[float] | None = None
     hue: Sequence[float] | None = None
+    rule: str = ""
 
 
 @dataclass(eq=False)

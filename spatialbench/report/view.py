@@ -142,6 +142,7 @@ def _path(data: ReportData) -> dict[str, Any] | None:
     steps = [i for i, bad in enumerate(c.oob) if bad]
     scores = c.brightness is not None or c.hue is not None
     return {"oob": len(steps), "steps": len(c.times), "first": steps[0] if steps else None,
+            "rule": c.rule,
             "holes": hole_chart(c) if len(c.hole_rate) else None,
             "consistency": consistency_chart(c) if scores else None,
             "close": c.close_share is not None, "limit": c.threshold is not None,
