@@ -13,7 +13,7 @@ from spatialbench.types.protocol import Protocol, load_protocol, protocol_hash
 from spatialbench.types.rays import AllHits, FirstHits, RayCaster
 from spatialbench.types.scene import Decision, ImportReport, InputFile, Repair, Scene, SideCar
 from spatialbench.types.splats import GaussianSplats
-from spatialbench.types.world import CollisionMesh, Gate, ScaleRecord, World
+from spatialbench.types.world import CollisionMesh, FusionQuality, Gate, ScaleRecord, World
 
 __all__ = [
     "AllHits",
@@ -22,6 +22,7 @@ __all__ = [
     "Decision",
     "FirstHits",
     "Frames",
+    "FusionQuality",
     "Gate",
     "GaussianSplats",
     "ImportReport",

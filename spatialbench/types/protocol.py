@@ -176,6 +176,47 @@ class CameraFinding(_Strict):
     warn_ratio: NotNegative = 2.0
 
 
+class Fusion(_Strict):
+    """Collision mesh from rendered depth: real-worlds.md section 2; OPEN-3."""
+
+    voxel: float = Field(0.05, ge=0.005, le=10)
+    front: float = Field(2.0, ge=1, le=20)
+    """Truncation on the seen side of a surface, voxels."""
+    behind: float = Field(1.0, ge=0.5, le=20)
+    """Truncation behind it, voxels."""
+    free_weight: NotNegative = 0.2
+    """Of a vote that a voxel lies in the free space of a ray, against a vote near a surface."""
+    image: int = Field(512, ge=16, le=4096)
+    """Pixels of a side of each of the six faces of a viewpoint."""
+    alpha: Share = 0.5
+    rounds: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = (6, 12, 12)
+    """Viewpoints added in each round, beside the initial camera."""
+    clearances: tuple[Annotated[float, Field(gt=0, le=100)], ...] = (0.30, 0.20, 0.15)
+    """How far a viewpoint of each round must be from anything that is not free, m."""
+    spacing: Positive = 0.3
+    """Least distance between viewpoints, m."""
+    coarse_voxel: float = Field(0.1, ge=0.01, le=10)
+    """Of the grid on which free space is looked for, m."""
+    min_faces: NotNegative = 200
+    """Connected pieces with fewer faces are dropped."""
+    margin: NotNegative = 0.3
+    """Around the bulk of the splats, m."""
+    trim: float = Field(0.002, ge=0, lt=0.5)
+    """Share of the splats' opacity times size beyond each side that is not the bulk."""
+    reach: float = Field(8.0, gt=0, le=1000)
+    """Only so far from the initial camera, horizontally along each axis, m."""
+    max_voxels: float = Field(40e6, ge=1e3, le=1e9)
+    """A larger grid gets larger voxels, which is said."""
+    checks: int = Field(4, ge=0, le=100)
+    """Viewpoints that are not fused, from which the mesh is compared with what was rendered."""
+
+    @model_validator(mode="after")
+    def _rounds_and_clearances(self) -> Fusion:
+        if len(self.rounds) != len(self.clearances):
+            raise ValueError("'rounds' and 'clearances' must be equally long")
+        return self
+
+
 class Gates(_Strict):
     """real-worlds.md section 7."""
 
@@ -210,6 +251,7 @@ class Protocol(_Strict):
     consistency: Consistency = Consistency()
     supports: SupportFinding = SupportFinding()
     finding: CameraFinding = CameraFinding()
+    fusion: Fusion = Fusion()
     gates: Gates = Gates()
 
     @model_validator(mode="after")

@@ -12,8 +12,9 @@ from spatialbench.types.grid import PlanGrid
 from spatialbench.types.mesh import TriangleMesh
 from spatialbench.types.placement import Support
 from spatialbench.types.scene import Decision, Scene
+from spatialbench.types.splats import GaussianSplats
 
-__all__ = ["CollisionMesh", "Gate", "ScaleRecord", "World"]
+__all__ = ["CollisionMesh", "FusionQuality", "Gate", "ScaleRecord", "World"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,49 @@ class Gate:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class FusionQuality:
+    """How well a mesh that was fused from rendered depth stands for what was rendered.
+
+    The last five figures come from viewpoints that were not fused (``checked_from`` of them; from the initial camera
+    when there is none): rays through pixels of their six faces, rendered depth against the mesh.
+
+    Attributes
+    ----------
+    viewpoints : that were fused, the initial camera included.
+    clearance : least distance of one of them from the mesh, m; None without a mesh.
+    voxel : edge length, m; larger than the protocol's where the grid would have been too large.
+    grid : voxels along x, y and z.
+    low, high : corners of the grid, world frame, m.
+    clipped : share of the splats' opacity times area that lies outside the grid.
+    free_volume : observed free space connected to the viewpoints, m3.
+    pieces_dropped, faces_dropped : small components that were left out.
+    checked_from : viewpoints that were not fused.
+    holes : share of the pixels with depth whose ray meets no mesh.
+    false_surface : share of the pixels without depth whose ray meets the mesh; None when there is none such.
+    bias : median of rendered minus mesh depth, m; positive where the mesh stands out in front. None without a pair.
+    spread : 95th percentile of its absolute value, m.
+    far : share of the pairs that differ by more than two voxels.
+    """
+
+    viewpoints: int
+    clearance: float | None
+    voxel: float
+    grid: tuple[int, int, int]
+    low: tuple[float, float, float]
+    high: tuple[float, float, float]
+    clipped: float
+    free_volume: float
+    pieces_dropped: int
+    faces_dropped: int
+    checked_from: int
+    holes: float | None
+    false_surface: float | None
+    bias: float | None
+    spread: float | None
+    far: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class CollisionMesh:
     """What simulators get (spec section 4.1).
@@ -70,6 +114,7 @@ class CollisionMesh:
     facing_disagrees : the first hits say that the rule misfired.
     cropped_faces, sky_faces : faces removed by the height crop, by sky removal.
     crop : lowest and highest z that was kept, m.
+    fusion : how good a ``fused_mesh`` is; None for the others.
     """
 
     mesh: TriangleMesh | None
@@ -81,6 +126,7 @@ class CollisionMesh:
     cropped_faces: int
     sky_faces: int
     crop: tuple[float, float]
+    fusion: FusionQuality | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +136,8 @@ class World:
     Attributes
     ----------
     scene : where it came from.
-    mesh : for images, world frame; None for splats.
+    mesh : the file's surface, world frame; None for a world of splats alone. Images are drawn of it only when there
+        are no splats.
     transform : [4,4] source to world (similarity).
     scale : how metres were fixed.
     ground_z : height of the floor, m (-1.6 by the primary rule); ``ground_assumed`` if none was seen.
@@ -101,6 +148,7 @@ class World:
     support_annotated : the case names a support (so that its absence is a measured zero).
     decisions : frame, up, unit, camera, scale... each with source and confidence.
     gates : in the order of ``Gate.name``'s list.
+    splats : for images, world frame; None for a world of a mesh alone.
     estimates : what was found beside the decisions (up candidates, camera candidates), JSON types.
     warnings : for people.
     """
@@ -120,6 +168,25 @@ class World:
     footprint_area: float = 0.0
     estimates: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    splats: GaussianSplats | None = None
+
+    @property
+    def seen(self) -> TriangleMesh | GaussianSplats:
+        """What images are drawn of.
+
+        Raises
+        ------
+        ValueError : a world of nothing, which cannot be built.
+        """
+        geometry = self.splats if self.splats is not None else self.mesh
+        if geometry is None:
+            raise ValueError("a world without geometry")
+        return geometry
+
+    @property
+    def seen_geometry(self) -> str:
+        """``splats`` or ``mesh``: for the records of what was measured on images."""
+        return "mesh" if self.splats is None else "splats"
 
     @property
     def has_scale(self) -> bool:
