@@ -60,6 +60,9 @@ class MeshRayCaster:
     ValueError : shapes, indices or values that are no mesh.
     """
 
+    sided = True
+    """Its hits have normals."""
+
     def __init__(self, vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> None:
         require_embreex()
         v = np.ascontiguousarray(vertices, dtype=np.float64)

@@ -90,7 +90,7 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     tell("reading the world", 0, 0)
     scene = load_scene(path)
     clock.lap("read")
-    world = build_world(scene, protocol, case, options.frame, progress=lambda label: tell(label, 0, 0))
+    world = build_world(scene, protocol, case, options.frame, progress=tell)
     clock.lap("anchor")
     report = complete_report(scene.report, world)
 

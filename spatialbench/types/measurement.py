@@ -53,7 +53,7 @@ class Measurement(BaseModel):
     flags: tuple[str, ...] = ()
     """Doubts about the value that do not remove it, e.g. ``facing_disagrees``."""
     geometry: str | None = None
-    """Which geometry was measured: ``mesh``, ``splats``, ``fused_mesh``, ``collider``; none for images."""
+    """Which geometry was measured: ``mesh``, ``splats``, ``fused_mesh``, ``collider``; none for videos."""
 
     @model_validator(mode="after")
     def _value_only_when_measured(self) -> Measurement:

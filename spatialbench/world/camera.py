@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.errors import UsageError
-from spatialbench.types import Decision, Protocol, RayCaster, Scene, SnapshotCase, TriangleMesh
+from spatialbench.types import Decision, Protocol, Scene, SnapshotCase
 from spatialbench.types.scene import Source
 from spatialbench.world.decide import CONFIDENCE, FrameOverrides, default_forward, level_rotation
 from spatialbench.world.interior import InteriorAnalysis
 from spatialbench.world.probe import enclosure_at, level_percentile, level_ranges, nine_rays
+from spatialbench.world.sight import Sight
+from spatialbench.world.subject import Subject
 
 __all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_origin",
            "without_floor"]
@@ -118,7 +120,7 @@ class OriginTrial:
     behind: bool
 
 
-def try_origin(caster: RayCaster, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol
+def try_origin(sight: Sight, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol
                ) -> OriginTrial:
     """Put the gates of real-worlds.md section 7 to the file's origin.
 
@@ -129,11 +131,11 @@ def try_origin(caster: RayCaster, up: NDArray[np.float64], unit_m: float | None,
     forward = default_forward(up)
     rotation = level_rotation(up, forward)
     at = np.zeros(3)
-    rays = [d for d in nine_rays(caster, at, rotation, protocol.scale) if d is not None]
+    rays = [d for d in nine_rays(sight, at, rotation, protocol.scale) if d is not None]
     scale = protocol.scale.camera_height / statistics.median(rays) if rays else None
     metres = unit_m if unit_m is not None else scale
-    near = level_percentile(level_ranges(caster, at, rotation), gates.level_depth_percentile)
-    e, front = enclosure_at(caster, at, rotation, math.inf if metres is None else protocol.finding.reach / metres)
+    near = level_percentile(level_ranges(sight, at, rotation), gates.level_depth_percentile)
+    e, front = enclosure_at(sight, at, rotation, math.inf if metres is None else protocol.finding.reach / metres)
     around = ""
     if near is not None and not near * (metres or math.inf) > gates.min_level_depth:
         around = f"geometry within {near * (metres or math.inf):.2g} m"
@@ -149,11 +151,11 @@ def try_origin(caster: RayCaster, up: NDArray[np.float64], unit_m: float | None,
     return OriginTrial(camera, below or around, not around, front is not None and front < 0.5)
 
 
-def without_floor(origin: OriginTrial, mesh: TriangleMesh, up: NDArray[np.float64], protocol: Protocol
+def without_floor(origin: OriginTrial, subject: Subject, up: NDArray[np.float64], protocol: Protocol
                   ) -> InitialCamera:
     """Somewhere to look from when no floor is found: the file's origin if it is enclosed, else outside.
 
-    Outside means level with the middle of the mesh's box, looking the format's way, as far back as the
+    Outside means level with the middle of the world's box, looking the format's way, as far back as the
     lens needs to hold the box.
     """
     why = f"no floor was found to stand on, and at the file's origin {origin.reason}"
@@ -161,8 +163,7 @@ def without_floor(origin: OriginTrial, mesh: TriangleMesh, up: NDArray[np.float6
         return replace(origin.camera, confidence=0.2, note=f"the file's origin, which has surroundings; {why}")
     forward = default_forward(up)
     rotation = level_rotation(up, forward)
-    used = mesh.vertices[np.unique(mesh.faces)] @ rotation.T
-    low, high = used.min(axis=0), used.max(axis=0)
+    low, high = subject.box(rotation)
     half = (high - low) / 2
     back = half[1] + max(half[0], half[2]) / math.tan(math.radians(protocol.views.lens.fov_deg) / 2) * 1.1
     middle = (low + high) / 2
@@ -170,21 +171,21 @@ def without_floor(origin: OriginTrial, mesh: TriangleMesh, up: NDArray[np.float6
     return InitialCamera(position, forward, "none", 0.0, f"outside, looking at all of it: {why}")
 
 
-def find_camera(interior: InteriorAnalysis, caster: RayCaster, unit_m: float, protocol: Protocol, refused: str
+def find_camera(interior: InteriorAnalysis, sight: Sight, unit_m: float, protocol: Protocol, refused: str
                 ) -> InitialCamera | None:
     """The camera of real-worlds.md section 5c, or None when there is no floor to stand on.
 
     Parameters
     ----------
     interior : analysis of the decided up axis, metres by ``unit_m``.
-    caster : source frame.
+    sight : source frame.
     refused : why the file's origin is not taken, for the note.
     """
     if not interior.places:
         return None
     place = interior.places[0]
     position = place.position / unit_m
-    forward = look_around(caster, position, interior.up, protocol.finding.reach / unit_m,
+    forward = look_around(sight, position, interior.up, protocol.finding.reach / unit_m,
                           protocol.views.lens.fov_deg)
     sure = place.enclosure >= protocol.gates.min_enclosure
     note = (f"found: {place.area:.1f} m2 of floor, {place.enclosure:.2f} enclosed, {place.clearance:.1f} m clear; "
@@ -192,7 +193,7 @@ def find_camera(interior: InteriorAnalysis, caster: RayCaster, unit_m: float, pr
     return InitialCamera(position, forward, "found", CONFIDENCE["found"] if sure else 0.1, note)
 
 
-def look_around(caster: RayCaster, position: ArrayLike, up: NDArray[np.float64], reach: float, fov_deg: float
+def look_around(sight: Sight, position: ArrayLike, up: NDArray[np.float64], reach: float, fov_deg: float
                 ) -> NDArray[np.float64]:
     """Horizontal direction [3] whose field of view misses least, then sees farthest (real-worlds.md 5c).
 
@@ -201,7 +202,7 @@ def look_around(caster: RayCaster, position: ArrayLike, up: NDArray[np.float64],
     clockwise before anticlockwise.
     """
     rotation = level_rotation(up, default_forward(up))
-    ranges = level_ranges(caster, position, rotation)
+    ranges = level_ranges(sight, position, rotation)
     n = len(ranges)
     half = int(n * fov_deg / 720)
     miss = ranges > reach

@@ -8,7 +8,7 @@ __all__ = ["check_gates"]
 
 
 def check_gates(*, enclosure: float, level_depth: float | None, scale: ScaleRecord, unit_m: float | None,
-                protocol: Protocol) -> tuple[Gate, ...]:
+                protocol: Protocol, blur: float | None = None) -> tuple[Gate, ...]:
     """All gates, in the order of ``Gate.name``'s list.
 
     Parameters
@@ -17,8 +17,9 @@ def check_gates(*, enclosure: float, level_depth: float | None, scale: ScaleReco
     level_depth : percentile of level range at the initial camera, m; None when nothing is near.
     scale : how metres were fixed.
     unit_m : metres per source unit when something gives it.
+    blur : median of the largest sigma of the visible splats, m; None for a mesh.
     """
-    return (_interior(enclosure, protocol), _blur(protocol), _inside(level_depth, protocol),
+    return (_interior(enclosure, protocol), _blur(blur, protocol), _inside(level_depth, protocol),
             _scale(scale, unit_m, protocol))
 
 
@@ -29,8 +30,13 @@ def _interior(e: float, protocol: Protocol) -> Gate:
                 f"{e:.2f} of the directions meet something at the best place" if e > 0 else "no floor to stand on")
 
 
-def _blur(protocol: Protocol) -> Gate:
-    return Gate("too_blurry_for_geometry", False, None, protocol.gates.max_splat_sigma, "a mesh has no splats")
+def _blur(sigma: float | None, protocol: Protocol) -> Gate:
+    most, name = protocol.gates.max_splat_sigma, "too_blurry_for_geometry"
+    if sigma is None:
+        return Gate(name, False, None, most, "no splats to judge")
+    raised = not sigma < most
+    return Gate(name, raised, sigma, most, f"half of the visible splats are larger than {sigma:.3g} m (their largest "
+                f"sigma)" + ("; their geometry means nothing" if raised else ""))
 
 
 def _inside(level_depth: float | None, protocol: Protocol) -> Gate:

@@ -1,4 +1,4 @@
-"""What a place sees of a mesh by ray casting: nine rays down, level ranges, enclosure."""
+"""What a place sees of a world: nine rays down, level ranges, enclosure."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.types import Camera, RayCaster
+from spatialbench.types import Camera
 from spatialbench.types.protocol import ScaleRule
 from spatialbench.world.interior import look_directions
+from spatialbench.world.sight import Sight
 
 __all__ = ["camera_rays", "enclosure_at", "level_directions", "level_percentile", "level_ranges", "nine_rays"]
 
 _LEVEL_RAYS = 360
 
 
-def nine_rays(caster: RayCaster, position: ArrayLike, rotation: NDArray[np.float64], rule: ScaleRule
+def nine_rays(sight: Sight, position: ArrayLike, rotation: NDArray[np.float64], rule: ScaleRule
               ) -> tuple[float | None, ...]:
     """Vertical distances to the first hits of the nine downward rays (OPEN-1a, 1c).
 
     Parameters
     ----------
-    position : [3] in the caster's frame.
-    rotation : [3,3] from the caster's frame to X right, Y forward, Z up.
+    position : [3] source frame.
+    rotation : [3,3] from the source frame to X right, Y forward, Z up.
 
     Returns
     -------
-    Nine distances in the caster's unit; None where nothing is hit, or not farther than ``min_distance``.
+    Nine distances in the source unit; None where nothing is hit, or not farther than ``min_distance``.
     """
     from spatialbench.renderers.trajectories import down_rays
 
     level = down_rays(rule.ray_tilt)
-    hits = caster.first_hits(np.asarray(position, dtype=np.float64), level @ rotation)
+    hits = sight.first_hits(np.asarray(position, dtype=np.float64), level @ rotation)
     vertical = np.where(hits.hit, hits.distance, 0.0) * -level[:, 2]
     return tuple(float(d) if d > rule.min_distance else None for d in vertical)
 
@@ -44,9 +45,9 @@ def level_directions(n: int = _LEVEL_RAYS) -> NDArray[np.float64]:
     return np.stack([np.sin(turn), np.cos(turn), np.zeros(n)], axis=1)
 
 
-def level_ranges(caster: RayCaster, position: ArrayLike, rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+def level_ranges(sight: Sight, position: ArrayLike, rotation: NDArray[np.float64]) -> NDArray[np.float64]:
     """[360] distance to what level rays hit, clockwise from forward; inf where nothing is hit."""
-    return caster.first_hits(np.asarray(position, dtype=np.float64), level_directions() @ rotation).distance
+    return sight.first_hits(np.asarray(position, dtype=np.float64), level_directions() @ rotation).distance
 
 
 def level_percentile(ranges: NDArray[np.float64], percentile: float) -> float | None:
@@ -55,16 +56,18 @@ def level_percentile(ranges: NDArray[np.float64], percentile: float) -> float | 
     return value if math.isfinite(value) else None
 
 
-def enclosure_at(caster: RayCaster, position: ArrayLike, rotation: NDArray[np.float64], reach: float
+def enclosure_at(sight: Sight, position: ArrayLike, rotation: NDArray[np.float64], reach: float
                  ) -> tuple[float, float | None]:
-    """Share of the 50 directions of real-worlds.md section 5b that hit within ``reach`` (caster's unit), and
-    the share of those hits that see a face from its front, None without a hit.
+    """Share of the 50 directions of real-worlds.md section 5b that hit within ``reach`` (source unit), and
+    the share of those hits that see a face from its front, None without a hit or where faces have no sides.
     """
     directions = look_directions() @ rotation
-    hits = caster.first_hits(np.asarray(position, dtype=np.float64), directions)
+    hits = sight.first_hits(np.asarray(position, dtype=np.float64), directions)
     near = hits.distance <= reach
+    if not sight.sided or not near.any():
+        return float(near.mean()), None
     front = np.einsum("ij,ij->i", hits.normal, directions) < 0
-    return float(near.mean()), float(front[near].mean()) if near.any() else None
+    return float(near.mean()), float(front[near].mean())
 
 
 def camera_rays(cameras: Sequence[Camera]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

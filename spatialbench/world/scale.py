@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types import Decision, Protocol, ScaleRecord, TriangleMesh
+from spatialbench.types import Decision, GaussianSplats, Protocol, ScaleRecord, TriangleMesh
 
 __all__ = ["ground_height", "ring_depths", "scale_decision", "scale_world"]
 
@@ -39,7 +39,7 @@ def scale_world(rays: tuple[float | None, ...], depths: Callable[[], NDArray[np.
     return ScaleRecord("depth", rule.fallback_depth / percentile, rays, percentile)
 
 
-def ring_depths(level: TriangleMesh, protocol: Protocol) -> NDArray[np.float32]:
+def ring_depths(level: TriangleMesh | GaussianSplats, protocol: Protocol) -> NDArray[np.float32]:
     """[K] camera-axis depths of the pixels of the origin ring with alpha >= 0.5 (OPEN-1c, OPEN-6).
 
     Parameters

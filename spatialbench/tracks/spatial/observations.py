@@ -16,6 +16,7 @@ from spatialbench.metrics.bounds import OobResult, SampleObservation, observe_sa
 from spatialbench.metrics.consistency import gray_histogram, hue_histogram
 from spatialbench.metrics.coverage import hole_rate
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
 from spatialbench.types import Camera, PlanGrid, RenderSettings, level_pose, to_uint8
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Location", "LocationPlan", "PathImages", "Probes", "Ring"]
 
 _THUMBNAIL = 256
-_VIEWS = ("views", "scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,19 +97,16 @@ class LocationPlan:
     usable_slots: tuple[bool, ...] = field(default=())
 
 
-@observation("spatial.renderer", label="preparing the renderer", reads=("views",))
+@observation("spatial.renderer", label="preparing the renderer", reads=IMAGES)
 def _renderer(obs: Observations) -> Renderer:
-    from spatialbench.errors import BackendUnavailableError
     from spatialbench.renderers import open_renderer
 
     views = obs.protocol.views
-    if obs.world.mesh is None:
-        raise BackendUnavailableError("this world has no mesh to render", todo="Give a world with a surface")
-    return open_renderer(obs.world.mesh, RenderSettings(supersample=views.supersample,
+    return open_renderer(obs.world.seen, RenderSettings(supersample=views.supersample,
                                                         background=views.background, shading=views.shading))
 
 
-@observation("spatial.origin_ring", label="rendering the origin panorama", reads=(*_VIEWS, "usability"))
+@observation("spatial.origin_ring", label="rendering the origin panorama", reads=(*IMAGES, "usability"))
 def _origin_ring(obs: Observations) -> Ring:
     from spatialbench.renderers.trajectories import ring
 
@@ -138,7 +135,7 @@ def _origin_ring(obs: Observations) -> Ring:
                 np.stack(thumbs), np.stack(hole_thumbs))
 
 
-@observation("spatial.filled_footprint", label="filling the footprint", reads=("footprint", "crop", "scale"))
+@observation("spatial.filled_footprint", label="filling the footprint", reads=COLLISION)
 def _filled_footprint(obs: Observations) -> PlanGrid | None:
     from spatialbench.world.footprint import fill_holes
 
@@ -154,13 +151,13 @@ def _path(obs: Observations) -> TimedPath:
     return action_path([(s.keys, s.seconds) for s in p.segments], p.speed, p.samples_per_second)
 
 
-@observation("spatial.origin_probe", label="probing the origin", reads=(*_VIEWS, "usability"))
+@observation("spatial.origin_probe", label="probing the origin", reads=(*IMAGES, *COLLISION, "usability"))
 def _origin_probe(obs: Observations) -> SampleObservation:
     return _probe(obs, np.zeros((1, 3)))[0]
 
 
 @observation("spatial.path_probes", label="probing the action path",
-             reads=(*_VIEWS, "usability", "path", "footprint", "crop"))
+             reads=(*IMAGES, *COLLISION, "usability", "path"))
 def _path_probes(obs: Observations) -> Probes:
     path = obs.get("spatial.path")
     origin = obs.get("spatial.origin_probe")
@@ -171,7 +168,7 @@ def _path_probes(obs: Observations) -> Probes:
     return Probes(origin, samples, result, path)
 
 
-@observation("spatial.path_images", label="rendering the action path", reads=(*_VIEWS, "path", "consistency"))
+@observation("spatial.path_images", label="rendering the action path", reads=(*IMAGES, "path", "consistency"))
 def _path_images(obs: Observations) -> PathImages:
     path, views, rule = obs.get("spatial.path"), obs.protocol.views, obs.protocol.consistency
     places, index = np.unique(path.positions, axis=0, return_inverse=True)
@@ -190,7 +187,7 @@ def _path_images(obs: Observations) -> PathImages:
 
 
 @observation("spatial.locations", label="sampling eight locations",
-             reads=(*_VIEWS, "usability", "sampler", "footprint", "crop"))
+             reads=(*IMAGES, *COLLISION, "usability", "sampler"))
 def _locations(obs: Observations) -> LocationPlan:
     from spatialbench.renderers.trajectories import location_plan
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.reads import COLLISION
 from spatialbench.types import NavMesh, PlannedTrial, Support, TrialResult
 
 __all__ = ["Placement", "Walkable"]
@@ -54,7 +55,7 @@ class Placement:
 
 
 @observation("spatial.walkable", label="building the NavMesh",
-             reads=("navmesh", "footprint", "crop", "scale"))
+             reads=(*COLLISION, "navmesh"))
 def _walkable(obs: Observations) -> Walkable:
     from spatialbench.physics.navmesh import build_navmesh
     from spatialbench.physics.navmesh.raster import components, rasterise
@@ -69,7 +70,7 @@ def _walkable(obs: Observations) -> Walkable:
                     tuple(float(n) * cell * cell for n in found.sizes))
 
 
-@observation("spatial.collision_rays", label="preparing the ray caster", reads=("crop", "scale"))
+@observation("spatial.collision_rays", label="preparing the ray caster", reads=COLLISION)
 def _collision_rays(obs: Observations) -> Any:
     from spatialbench.renderers.raycast import MeshRayCaster
 
@@ -77,7 +78,7 @@ def _collision_rays(obs: Observations) -> Any:
     return None if mesh is None else MeshRayCaster(mesh.vertices, mesh.faces)
 
 
-@observation("spatial.placement", label="dropping plates", reads=("placement", "supports", "crop", "scale"))
+@observation("spatial.placement", label="dropping plates", reads=(*COLLISION, "placement", "supports"))
 def _placement(obs: Observations) -> Placement:
     from spatialbench.physics.placement import plan_trials, run_plan
 

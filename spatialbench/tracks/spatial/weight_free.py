@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from spatialbench.observe import Observations, Outcome, inapplicable, invalid, m
 from spatialbench.tracks.spatial.gating import invalidated, world_flags
 from spatialbench.tracks.spatial.inventory import spatial_metric
 from spatialbench.tracks.spatial.learned import lacking
+from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
 from spatialbench.tracks.spatial.simulators import REFERENCES
 
 __all__: list[str] = []
 
 
-@spatial_metric("M07", observations=("spatial.origin_ring",), reads=("views", "usability", "scale"))
+@spatial_metric("M07", observations=("spatial.origin_ring",), reads=(*IMAGES, "usability"))
 def hole_rate(obs: Observations) -> Outcome:
     """M07, eq. (38): share of pixels of the origin ring whose raw opacity is under 0.5."""
     ring = obs.get("spatial.origin_ring")
@@ -29,10 +31,10 @@ def hole_rate(obs: Observations) -> Outcome:
     return measured(mean_hole_rate(rates),
                     components={"worst_frame": int(np.argmax(rates)), "worst_rate": float(rates.max()),
                                 "frame_rates": [float(r) for r in rates]},
-                    counts={"frames": len(rates)}, flags=world_flags(obs), geometry="mesh")
+                    counts={"frames": len(rates)}, flags=world_flags(obs), geometry=obs.world.seen_geometry)
 
 
-@spatial_metric("M08", observations=("spatial.walkable",), reads=("navmesh", "footprint", "crop", "scale"))
+@spatial_metric("M08", observations=("spatial.walkable",), reads=(*COLLISION, "navmesh"))
 def navigable_ratio_of_world(obs: Observations) -> Outcome:
     """M08, eq. (42): largest four-connected walkable area over the footprint's area."""
     gated = invalidated(obs, ("no_interior", "too_blurry_for_geometry"))
@@ -53,7 +55,7 @@ def navigable_ratio_of_world(obs: Observations) -> Outcome:
                      for a in navmesh.attempts],
         "cell_size": navmesh.cell_size, "profile": navmesh.profile, "backend": navmesh.backend,
         "facing_share": collision.facing_share, "first_hit_share": collision.first_hit_share,
-        "reversed": collision.reversed, "cropped_faces": collision.cropped_faces,
+        "reversed": collision.reversed, "cropped_faces": collision.cropped_faces, **_fusion(obs),
     }
     counts = {"polygons": len(navmesh.polygons), "components": len(walk.areas)}
     built = navmesh.cell_size is not None
@@ -66,7 +68,7 @@ def navigable_ratio_of_world(obs: Observations) -> Outcome:
 
 
 @spatial_metric("M12", observations=("spatial.path_probes",),
-                reads=("views", "usability", "path", "footprint", "crop", "scale"))
+                reads=(*IMAGES, *COLLISION, "usability", "path"))
 def oob_ratio_of_path(obs: Observations) -> Outcome:
     """M12, eq. (44)-(45): share of path samples that are outside the world or inside its matter."""
     gated = invalidated(obs, ("no_interior",))
@@ -82,10 +84,11 @@ def oob_ratio_of_path(obs: Observations) -> Outcome:
                     "first_step": steps[0] if steps else None,
                     "first_time_s": float(probes.path.times[steps[0]]) if steps else None,
                     "clearance_tested": obs.world.has_scale},
-        counts={"samples": len(result.out), "outside": len(steps)}, flags=world_flags(obs), geometry="mesh")
+        counts={"samples": len(result.out), "outside": len(steps)}, flags=world_flags(obs),
+        geometry=obs.world.seen_geometry)
 
 
-@spatial_metric("M13", observations=("spatial.path_images",), reads=("views", "path", "consistency", "scale"))
+@spatial_metric("M13", observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
 def brightness(obs: Observations) -> Outcome:
     """M13, eq. (46)-(47): gray histograms along the path against the first."""
     images = obs.get("spatial.path_images")
@@ -93,7 +96,7 @@ def brightness(obs: Observations) -> Outcome:
     return _consistency(obs, value, scores)
 
 
-@spatial_metric("M14", observations=("spatial.path_images",), reads=("views", "path", "consistency", "scale"))
+@spatial_metric("M14", observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
 def color_temperature(obs: Observations) -> Outcome:
     """M14, eq. (48): hue histograms along the path against the first and the one before."""
     images = obs.get("spatial.path_images")
@@ -102,7 +105,7 @@ def color_temperature(obs: Observations) -> Outcome:
 
 
 @spatial_metric("M25", observations=("spatial.placement",),
-                reads=("placement", "supports", "crop", "scale"))
+                reads=(*COLLISION, "placement", "supports"))
 def tabletop_ready_rate_of_world(obs: Observations) -> Outcome:
     """M25, eq. (43): share of the retained plate trials that succeed; zero by rule where none can be made."""
     gated = invalidated(obs, ("no_interior", "too_blurry_for_geometry"))
@@ -127,7 +130,7 @@ def tabletop_ready_rate_of_world(obs: Observations) -> Outcome:
     support, results = placement.support, placement.results.get(obs.protocol.placement.reference, ())
     components: dict[str, Any] = {
         "support": support.id, "support_source": support.source, "support_height": support.height,
-        "support_area": support.area, "reference": obs.protocol.placement.reference}
+        "support_area": support.area, "reference": obs.protocol.placement.reference, **_fusion(obs)}
     counts = {"planned": len(placement.planned), "retained": len(results),
               "succeeded": sum(r.success for r in results)}
     if not results:
@@ -146,7 +149,7 @@ def tabletop_ready_rate_of_world(obs: Observations) -> Outcome:
 
 
 @spatial_metric("M38", observations=("spatial.locations",), scorers=("hpsv3",),
-                reads=("sampler", "usability", "views", "scale", "footprint", "crop"))
+                reads=(*IMAGES, *COLLISION, "sampler", "usability"))
 def place_recall(obs: Observations) -> Outcome:
     """M38, eq. (50)-(51): usable and scored slots of eight; only the geometric part without HPSv3."""
     gated = invalidated(obs, ("no_interior",))
@@ -159,11 +162,17 @@ def place_recall(obs: Observations) -> Outcome:
                                    "usable_slots": list(slots)},
                        counts={"usable_locations": sum(slots), "slots": len(slots),
                                "tried": len(plan.tried)},
-                       flags=world_flags(obs), geometry="mesh")
+                       flags=world_flags(obs), geometry=obs.world.seen_geometry)
+
+
+def _fusion(obs: Observations) -> dict[str, Any]:
+    """How good a fused collision mesh is, for the metrics that stand on it."""
+    quality = obs.world.collision.fusion
+    return {} if quality is None else {"fusion": asdict(quality)}
 
 
 def _consistency(obs: Observations, value: float, scores: NDArray[np.float64]) -> Outcome:
     worst = int(np.argmin(scores))
     return measured(value, components={"worst_step": worst, "worst_score": float(scores[worst]),
                                        "step_scores": [float(s) for s in scores]},
-                    counts={"frames": len(scores)}, flags=world_flags(obs))
+                    counts={"frames": len(scores)}, flags=world_flags(obs), geometry=obs.world.seen_geometry)
