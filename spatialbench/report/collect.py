@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import spatialbench
 from spatialbench.observe import REGISTRY, Observations
+from spatialbench.report.collision import collision_card
 from spatialbench.report.data import (
     DecisionRow,
     GateRow,
@@ -57,7 +58,9 @@ def collect(result: RunResult) -> ReportData:
         panorama=[] if ring is None else list(ring.thumbnails), panorama_yaws=yaws,
         hole_masks=None if ring is None else list(ring.hole_thumbnails),
         panorama_fov_deg=protocol.views.lens.fov_deg,
-        map=_map(obs, by_id), trials=trials, trials_note=trials_note, support_note=_support_note(obs),
+        map=_map(obs, by_id),
+        collision=collision_card(world, obs.get("spatial.renderer")) if obs.made("spatial.renderer") else None,
+        trials=trials, trials_note=trials_note, support_note=_support_note(obs),
         probes=_probes(obs), path_chart=_path_chart(obs),
         decisions=[DecisionRow(k, _plain(d.value), d.source, d.confidence, d.note)
                    for k, d in result.report.decisions.items()],
@@ -87,7 +90,8 @@ def _metric_row(m: Measurement, result: RunResult) -> MetricRow:
     summary = result.summary.system(result.options.system).metric(m.metric)
     return MetricRow(m.metric, spec.name, spec.title, spec.level, spec.retained, m.value, spec.unit,
                      spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags,
-                     m.components, m.counts, why=_why(m), score_name=_SCORE_NAMES.get(m.metric, ""))
+                     m.components, m.counts, why=_why(m), score_name=_SCORE_NAMES.get(m.metric, ""),
+                     geometry=m.geometry or "")
 
 
 def _why(m: Measurement) -> str:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from spatialbench.types.grid import PlanGrid
 from spatialbench.types.measurement import Status
 
-__all__ = ["DecisionRow", "GateRow", "GroupRow", "LocationDot", "MapData", "MetricRow", "PathChart", "Picture",
-           "ProbeRow", "ReportData", "SupportShape", "TrialRow"]
+__all__ = ["CollisionCard", "DecisionRow", "GateRow", "GroupRow", "LocationDot", "MapData", "MetricRow", "PathChart",
+           "Picture", "ProbeRow", "ReportData", "SupportShape", "TrialRow"]
 
 Picture = NDArray[np.uint8]
 
@@ -61,6 +61,7 @@ class MetricRow:
     flags, components, counts : as in ``Measurement``.
     why : one sentence for the list of lowest metrics; a fallback is made when empty.
     score_name : name of the normalised value where the title names the raw one (``In-bounds ratio``).
+    geometry : what was measured, as in ``Measurement``; empty where nothing was.
     """
 
     id: str
@@ -79,6 +80,7 @@ class MetricRow:
     counts: dict[str, int] = field(default_factory=dict)
     why: str = ""
     score_name: str = ""
+    geometry: str = ""
 
     def __post_init__(self) -> None:
         self.status = Status(self.status)
@@ -191,6 +193,14 @@ class PathChart:
 
 
 @dataclass(eq=False)
+class CollisionCard:
+    """A collision mesh that was fused: views (name, what is seen, the mesh), and facts about it in words."""
+
+    views: Sequence[tuple[str, Picture, Picture]]
+    facts: Sequence[tuple[str, str]]
+
+
+@dataclass(eq=False)
 class DecisionRow:
     """A choice about the frame, with its source and confidence (0 to 1)."""
 
@@ -243,6 +253,7 @@ class ReportData:
     hole_masks: Sequence[NDArray[np.bool_]] | None = None
     panorama_fov_deg: float = 75.0
     map: MapData | None = None
+    collision: CollisionCard | None = None
     trials: Sequence[TrialRow] = ()
     trials_note: str = ""
     support_note: str = ""

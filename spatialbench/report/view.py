@@ -60,6 +60,9 @@ def build_view(data: ReportData, detail: float = 1.0) -> dict[str, Any]:
         "mean_holes": float(np.mean([np.mean(m) for m in data.hole_masks])) if data.hole_masks else None,
         "maps": map_views(data.map) if data.map is not None else [],
         "legend": _legend(data.map) if data.map is not None else [],
+        "collision": None if data.collision is None else {
+            "views": [(name, photo(seen, 320, 78), photo(mesh, 320, 78)) for name, seen, mesh in data.collision.views],
+            "facts": data.collision.facts},
         "path": _path(data),
         "probes": [_probe(p, photo) for p in data.probes[:_MAX_PROBES]],
         "hidden_probes": max(0, len(data.probes) - _MAX_PROBES),

@@ -34,20 +34,20 @@ def splat_surfels(splats: GaussianSplats, unit_m: float, finding: CameraFinding)
     -------
     Source frame's axes, metres, ``signed`` False.
     """
-    largest = splats.scales.max(axis=1, initial=0.0).astype(np.float64) * unit_m
-    kept = np.flatnonzero(_solid(splats) & (largest < _MAX_SIGMA) & (np.median(splats.scales, axis=1) > 0)
-                          & np.isfinite(splats.means).all(axis=1) & (splats.quaternions != 0).any(axis=1)
-                          & np.isfinite(splats.quaternions).all(axis=1))
+    ordered = np.sort(splats.scales, axis=1)
+    kept = np.flatnonzero(_solid(splats) & (ordered[:, 2].astype(np.float64) * unit_m < _MAX_SIGMA)
+                          & (ordered[:, 1] > 0) & np.isfinite(splats.means).all(axis=1)
+                          & np.isfinite(splats.quaternions).all(axis=1) & (splats.quaternions != 0).any(axis=1))
     k = max(1, -(-len(kept) // finding.max_surfels))
-    s = splats.select(kept[::k])
-    sigma = s.scales.astype(np.float64) * unit_m
-    ordered = np.sort(sigma, axis=1)
-    areas = s.opacities * (2 * math.pi * k) * ordered[:, 1] * ordered[:, 2]
-    points = s.means.astype(np.float64)
-    if s.offset is not None:
-        points += s.offset
+    kept = kept[::k]  # not ``select``: it would copy the colours
+    two = ordered[kept, 1:].astype(np.float64) * unit_m
+    areas = splats.opacities[kept].astype(np.float64) * (2 * math.pi * k) * two[:, 0] * two[:, 1]
+    points = splats.means[kept].astype(np.float64)
+    if splats.offset is not None:
+        points += splats.offset
     points *= unit_m
-    return Surfels(points, _axes(s.quaternions, sigma.argmin(axis=1)), areas, signed=False)
+    normals = _axes(splats.quaternions[kept], splats.scales[kept].argmin(axis=1))
+    return Surfels(points, normals, areas, signed=False)
 
 
 def median_largest_sigma(splats: GaussianSplats, unit_m: float) -> float | None:
