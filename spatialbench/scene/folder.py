@@ -12,12 +12,23 @@ from spatialbench.errors import CorruptInputError, MissingInputError
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import InputFile
 
-__all__ = ["WORLD_SUFFIXES", "WorldFolder", "check_given_path"]
+__all__ = ["WORLD_SUFFIXES", "WorldFolder", "check_given_path", "main_file"]
 
 WORLD_SUFFIXES = (".glb", ".gltf", ".obj", ".ply", ".stl", ".spz", ".sog", ".splat", ".ksplat", ".usd", ".usda",
                   ".usdc", ".usdz")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*:")
 _CONTROL = re.compile(r"[\x00-\x1f]")
+
+
+def main_file(path: Path) -> Path:
+    """The file that a folder is read through, where the folder as a whole is one world: ``meta.json`` of an unbundled
+    SOG. Any other path is given back as it is.
+    """
+    try:
+        meta = path / "meta.json"
+        return meta if path.is_dir() and meta.is_file() else path
+    except (OSError, ValueError):
+        return path
 
 
 def check_given_path(path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from spatialbench.errors import CorruptInputError
 from spatialbench.scene.clean import clean
-from spatialbench.scene.folder import WorldFolder
+from spatialbench.scene.folder import WorldFolder, main_file
 from spatialbench.scene.gltf import read_gltf
 from spatialbench.scene.log import ReadLog, Soup
 from spatialbench.scene.obj import read_obj
@@ -44,7 +44,7 @@ def load_scene(path: Path) -> Scene:
     CorruptInputError : cut off, out-of-range indices, vertices that are not finite, and the like.
     EmptyWorldError : no face with an area, no splat that can be drawn.
     """
-    path = Path(path)
+    path = main_file(Path(path))
     found = sniff(path)
     if found.kind not in READABLE:
         raise refuse(found, path)

@@ -174,6 +174,12 @@ class CameraFinding(_Strict):
     enclosure_keep: Share = 0.7
     clearance_cap: NotNegative = 2.4
     warn_ratio: NotNegative = 2.0
+    plausible_height: Positive = 50.0
+    """Without a unit, the file's origin is no camera if by its nine rays the world were higher than this, m."""
+    blind_enclosure: Share = 0.6
+    """Without a unit and a floor, share of the directions that must meet something at the origin."""
+    blind_clearance: NotNegative = 0.05
+    """Likewise, how far the nearest tenth of what is level must be, in widths of the world."""
 
 
 class Fusion(_Strict):
@@ -227,6 +233,8 @@ class Gates(_Strict):
     max_scale: float = 3.0
     max_splat_sigma: float = 0.10
     min_enclosure: float = 0.35
+    min_floor: NotNegative = 1.0
+    """m2; less is a pedestal, not a floor."""
 
 
 class Protocol(_Strict):

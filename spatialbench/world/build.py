@@ -81,8 +81,11 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     near = level_percentile(level_ranges(subject.sight, camera.position, rotation),
                             protocol.gates.level_depth_percentile)
     near = None if near is None else near * factor
-    gates = check_gates(enclosure=first.interior.enclosure, level_depth=near, scale=record, unit_m=unit,
-                        protocol=protocol, blur=subject.blur(unit or factor))
+    # A floor below gives a scale that blur can be judged by; a guess from depths does not.
+    metre = factor if record.branch in ("floor", "user") else (unit or 1.0)
+    places = first.interior.places
+    gates = check_gates(enclosure=first.interior.enclosure, floor=places[0].area if places else 0.0,
+                        level_depth=near, scale=record, unit_m=unit, protocol=protocol, blur=subject.blur(metre))
     low, high = subject.box(np.eye(3))
     extent = float((high - low).max()) * first.unit_m
     seen = subject.anchored(rotation, camera.position, factor)

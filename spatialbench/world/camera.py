@@ -22,6 +22,7 @@ from spatialbench.world.subject import Subject
 __all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_origin",
            "without_floor"]
 
+_SEES_NOTHING = 0.25  # of 50 directions; on an endless plain 17 meet the ground
 _VERTICAL = 1e-3  # horizontal part of a unit direction, below which no heading can be read from it
 
 
@@ -120,32 +121,40 @@ class OriginTrial:
     behind: bool
 
 
-def try_origin(sight: Sight, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol
-               ) -> OriginTrial:
+def try_origin(subject: Subject, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol) -> OriginTrial:
     """Put the gates of real-worlds.md section 7 to the file's origin.
 
-    Without a unit the nine rays' own scale makes the lengths, and the scale itself is not judged; without
-    such a scale either, surroundings count at any distance.
+    Without a unit the nine rays' own scale makes the lengths, and is itself judged by the height that it gives the
+    world: an origin just over a floor or inside a splat would make a giant of any room. Without such a scale either,
+    surroundings count only where they are complete and far enough for the world's own width.
     """
-    gates = protocol.gates
+    gates, finding, sight = protocol.gates, protocol.finding, subject.sight
     forward = default_forward(up)
     rotation = level_rotation(up, forward)
+    low, high = subject.box(rotation)
     at = np.zeros(3)
     rays = [d for d in nine_rays(sight, at, rotation, protocol.scale) if d is not None]
     scale = protocol.scale.camera_height / statistics.median(rays) if rays else None
     metres = unit_m if unit_m is not None else scale
     near = level_percentile(level_ranges(sight, at, rotation), gates.level_depth_percentile)
-    e, front = enclosure_at(sight, at, rotation, math.inf if metres is None else protocol.finding.reach / metres)
+    e, front = enclosure_at(sight, at, rotation, math.inf if metres is None else finding.reach / metres)
+    if metres is None:
+        least_near, least_e = finding.blind_clearance * float((high - low)[:2].max()), finding.blind_enclosure
+    else:
+        least_near, least_e = gates.min_level_depth / metres, gates.min_enclosure
     around = ""
-    if near is not None and not near * (metres or math.inf) > gates.min_level_depth:
-        around = f"geometry within {near * (metres or math.inf):.2g} m"
-    elif e < gates.min_enclosure:
+    if near is not None and not near > least_near:
+        around = f"geometry within {near * (metres or 1.0):.2g} {'m' if metres else 'units'}"
+    elif e < least_e:
         around = f"only {e:.2f} of the directions meet something"
     below = ""
     if len(rays) < gates.min_ray_hits:
         below = f"{len(rays)} of nine rays meet a floor, {gates.min_ray_hits} are needed"
     elif unit_m is not None and scale is not None and not gates.min_scale < scale / unit_m < gates.max_scale:
         below = f"the floor is {statistics.median(rays) * unit_m:.2g} m below, far from eye height"
+    elif unit_m is None and scale is not None and (high - low)[2] * scale > finding.plausible_height:
+        below = (f"the floor is {statistics.median(rays):.2g} units below: were that eye height, the world would be "
+                 f"{(high - low)[2] * scale:.0f} m high")
     camera = InitialCamera(at, forward, "origin", CONFIDENCE["origin"],
                            "the file's origin, looking the format's way; it passes the gates")
     return OriginTrial(camera, below or around, not around, front is not None and front < 0.5)
@@ -175,6 +184,9 @@ def find_camera(interior: InteriorAnalysis, sight: Sight, unit_m: float, protoco
                 ) -> InitialCamera | None:
     """The camera of real-worlds.md section 5c, or None when there is no floor to stand on.
 
+    A place that sees next to nothing, or a floor no larger than a pedestal, is none: who stands there sees less of an
+    object than who looks at it from outside.
+
     Parameters
     ----------
     interior : analysis of the decided up axis, metres by ``unit_m``.
@@ -184,6 +196,8 @@ def find_camera(interior: InteriorAnalysis, sight: Sight, unit_m: float, protoco
     if not interior.places:
         return None
     place = interior.places[0]
+    if place.enclosure < _SEES_NOTHING or place.area < protocol.gates.min_floor:
+        return None
     position = place.position / unit_m
     forward = look_around(sight, position, interior.up, protocol.finding.reach / unit_m,
                           protocol.views.lens.fov_deg)

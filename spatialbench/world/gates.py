@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import math
+
 from spatialbench.types import Gate, Protocol, ScaleRecord
 
 __all__ = ["check_gates"]
 
 
-def check_gates(*, enclosure: float, level_depth: float | None, scale: ScaleRecord, unit_m: float | None,
-                protocol: Protocol, blur: float | None = None) -> tuple[Gate, ...]:
+def check_gates(*, enclosure: float, floor: float = math.inf, level_depth: float | None, scale: ScaleRecord,
+                unit_m: float | None, protocol: Protocol, blur: float | None = None) -> tuple[Gate, ...]:
     """All gates, in the order of ``Gate.name``'s list.
 
     Parameters
     ----------
     enclosure : e of the best standing place.
+    floor : area of its floor, m2.
     level_depth : percentile of level range at the initial camera, m; None when nothing is near.
     scale : how metres were fixed.
     unit_m : metres per source unit when something gives it.
     blur : median of the largest sigma of the visible splats, m; None for a mesh.
     """
-    return (_interior(enclosure, protocol), _blur(blur, protocol), _inside(level_depth, protocol),
+    return (_interior(enclosure, floor, protocol), _blur(blur, protocol), _inside(level_depth, protocol),
             _scale(scale, unit_m, protocol))
 
 
-def _interior(e: float, protocol: Protocol) -> Gate:
-    least = protocol.gates.min_enclosure
+def _interior(e: float, floor: float, protocol: Protocol) -> Gate:
+    least, smallest = protocol.gates.min_enclosure, protocol.gates.min_floor
     raised = not e >= least
+    if e > 0 and not floor >= smallest:
+        return Gate("no_interior", True, e, least, f"the best place to stand has {floor:.2f} m2 of floor, {smallest:g} "
+                    "are needed")
     return Gate("no_interior", raised, e, least,
                 f"{e:.2f} of the directions meet something at the best place" if e > 0 else "no floor to stand on")
 

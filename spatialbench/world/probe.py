@@ -63,7 +63,7 @@ def enclosure_at(sight: Sight, position: ArrayLike, rotation: NDArray[np.float64
     """
     directions = look_directions() @ rotation
     hits = sight.first_hits(np.asarray(position, dtype=np.float64), directions)
-    near = hits.distance <= reach
+    near = hits.hit & (hits.distance <= reach)
     if not sight.sided or not near.any():
         return float(near.mean()), None
     front = np.einsum("ij,ij->i", hits.normal, directions) < 0

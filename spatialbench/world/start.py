@@ -61,7 +61,7 @@ def start(subject: Subject, up: NDArray[np.float64], unit: float | None, camera:
     seek = _Search(subject, up, unit, scale, protocol)
     if camera is not None:
         return _search(seek, camera, None)
-    origin = try_origin(subject.sight, up, unit, protocol)
+    origin = try_origin(subject, up, unit, protocol)
     if origin.reason:
         return _search(seek, None, origin)
     if origin.behind:

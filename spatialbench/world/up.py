@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from spatialbench.types.protocol import CameraFinding
 from spatialbench.world.interior import InteriorAnalysis, analyse_interior
 from spatialbench.world.surfels import Surfels
 
-__all__ = ["UpEstimate", "estimate_up", "normal_modes"]
+__all__ = ["UpEstimate", "estimate_up", "normal_modes", "refined_up"]
 
 _CONE = math.cos(math.radians(8.0))
 _APART = math.cos(math.radians(35.0))
@@ -24,6 +24,9 @@ _MODES = 3
 _MIN_SHARE = 0.02
 _COUNT_SAMPLE = 20_000
 _REFINE_SAMPLE = 200_000
+_BANDS = ((0.25, 0.85), (0.25, 0.85), (0.06, 0.95), (0.06, 0.95), (0.06, 0.95), (0.06, 0.95))
+"""m from the floor's plane, and cosine to its axis, of the rounds of refinement."""
+_FEWEST = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +87,33 @@ def estimate_up(surfels: Surfels, decided: NDArray[np.float64], finding: CameraF
     for mode in normal_modes(surfels):
         for axis in (mode, -mode):
             # A candidate that is the decided axis needs no second look, nor its own rounding.
-            out.append(own if axis @ decided > _EQUAL else analyse_interior(surfels, axis, finding))
+            found = own if axis @ decided > _EQUAL else analyse_interior(surfels, axis, finding)
+            out.append(replace(found, up=refined_up(surfels, found)))
     out.sort(key=lambda a: -a.evidence)
     return UpEstimate(tuple(out), own)
+
+
+def refined_up(surfels: Surfels, found: InteriorAnalysis) -> NDArray[np.float64]:
+    """The axis [3] across the plane that fits the floor of the best place (real-worlds.md section 5b).
+
+    Surfels near the floor's height whose normals are near the axis, at first in a wide band, then in a narrow one. The
+    axis itself where there is no floor, or too few surfels in it.
+    """
+    if not found.places:
+        return found.up
+    many = surfels.thinned(_REFINE_SAMPLE)
+    up, height = found.up, found.places[0].floor
+    for band, cone in _BANDS:
+        near = (np.abs(many.points @ up - height) < band) & (np.abs(many.normals @ up) > cone)
+        if near.sum() < _FEWEST:
+            break
+        points, areas = many.points[near], many.areas[near]
+        middle = areas @ points / areas.sum()
+        off = points - middle
+        axis = np.linalg.eigh((off * areas[:, None]).T @ off)[1][:, 0]
+        up = axis * (1.0 if axis @ found.up > 0 else -1.0)
+        height = float(middle @ up)
+    return np.asarray(up)
 
 
 def normal_modes(surfels: Surfels) -> list[NDArray[np.float64]]:

@@ -236,3 +236,13 @@ def test_estimates_hold_storeys_and_candidates_in_the_files_unit() -> None:
     heights = sorted(c["position"][1] for c in world.estimates["cameras"])
     assert heights == pytest.approx([160.0, 460.0], abs=1e-6)
     assert y_up((0, 0, 1)).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("tilt", [0.4, 3.0, 6.0])
+def test_a_candidate_is_refined_to_the_floor_it_stands_on(tilt: float) -> None:
+    """The floor is a plane; legs and lower walls in the band pull at the fit, but evenly."""
+    a = math.radians(tilt)
+    turn = np.array([[1, 0, 0], [0, math.cos(a), -math.sin(a)], [0, math.sin(a), math.cos(a)]])
+    surfels = mesh_surfels(moved(A.table_room(), turn), 1.0, FINDING)
+    best = estimate_up(surfels, Z, FINDING).candidates[0]
+    assert math.degrees(math.acos(min(1.0, float(best.up @ turn[:, 2])))) < 0.05

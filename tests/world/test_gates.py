@@ -15,9 +15,9 @@ FLOOR = ScaleRecord("floor", 1.0, (1.6,) * 9)
 
 
 def gates(protocol: Protocol = P, enclosure: float = 0.5, level_depth: float | None = 1.0,
-          scale: ScaleRecord = FLOOR, unit_m: float | None = 1.0) -> dict[str, Gate]:
+          scale: ScaleRecord = FLOOR, unit_m: float | None = 1.0, **more: float | None) -> dict[str, Gate]:
     return {g.name: g for g in check_gates(enclosure=enclosure, level_depth=level_depth, scale=scale,
-                                           unit_m=unit_m, protocol=protocol)}
+                                           unit_m=unit_m, protocol=protocol, **more)}  # type: ignore[arg-type]
 
 
 def test_names_and_order() -> None:
@@ -29,6 +29,19 @@ def test_names_and_order() -> None:
 @pytest.mark.parametrize(("e", "up"), [(0.35, False), (0.3499, True), (0.0, True), (1.0, False)])
 def test_interior(e: float, up: bool) -> None:
     assert gates(enclosure=e)["no_interior"].raised is up
+
+
+@pytest.mark.parametrize(("floor", "up"), [(1.0, False), (0.99, True), (30.0, False)])
+def test_a_pedestal_is_no_floor(floor: float, up: bool) -> None:
+    gate = gates(enclosure=0.9, floor=floor)["no_interior"]
+    assert (gate.raised, gate.value) == (up, 0.9)
+
+
+@pytest.mark.parametrize(("sigma", "up"), [(0.014, False), (0.0999, False), (0.1, True), (1.1, True), (None, False)])
+def test_blur(sigma: float | None, up: bool) -> None:
+    gate = gates(blur=sigma)["too_blurry_for_geometry"]
+    assert (gate.raised, gate.value) == (up, sigma)
+    assert ("means nothing" in gate.note) is up
 
 
 @pytest.mark.parametrize(("depth", "up"), [(0.3, True), (0.301, False), (0.0, True), (None, False)])
