@@ -38,7 +38,7 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
         up: tuple[float, float, float] | None, unit: float | None, scale: float | None,
         camera: tuple[float, float, float] | None, forward: tuple[float, float, float] | None,
         no_page: bool, as_json: bool, quiet: bool) -> None:
-    """Score WORLD (glTF, GLB, OBJ, PLY or STL) and write the result folder with report.html.
+    """Score WORLD (a mesh or Gaussian splats, in any format that is read) and write its folder with report.html.
 
     Without --case it runs all the same: up, unit and camera come from the file, a side-car or the format,
     and the page says which.
@@ -46,6 +46,7 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.report.collect import collect
     from spatialbench.report.page import render_page
     from spatialbench.report.text import terminal_table
+    from spatialbench.runs.cache import kernels_compiled
     from spatialbench.runs.single import RunOptions, run_world, write_results
     from spatialbench.runs.store import check_folder
     from spatialbench.world import FrameOverrides
@@ -53,6 +54,8 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame)
     check_folder(out if out is not None else Path("results"))
+    if not (quiet or as_json or kernels_compiled()):
+        click.echo("The first run on a machine compiles: about half a minute more, once.", err=True)
     with progress_line(not (quiet or as_json)) as tell:
         result = run_world(world, options, tell)
         folder = out if out is not None else Path("results") / result.case_id

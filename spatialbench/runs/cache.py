@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["ensure_kernel_cache"]
+__all__ = ["ensure_kernel_cache", "kernels_compiled"]
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 
@@ -32,6 +32,23 @@ def ensure_kernel_cache() -> None:
     folder = tempfile.mkdtemp(prefix="spatialbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[_VARIABLE] = folder
+
+
+def kernels_compiled() -> bool:
+    """Whether an earlier process left compiled loops where numba would look for them.
+
+    A guess for people, to say why the first run takes longer: loops that have changed since are compiled again.
+    """
+    import spatialbench
+
+    package = Path(spatialbench.__file__).resolve().parent
+    own = [(package / part).resolve() / "__pycache__" for part in ("world", "renderers")]
+    told = os.environ.get(_VARIABLE)
+    places = [Path(told)] if told else [*own, _user_cache()]
+    try:
+        return any(next(p.rglob("_*kernel*.nbi"), None) is not None for p in places if p.is_dir())
+    except OSError:
+        return False
 
 
 def _user_cache() -> Path:

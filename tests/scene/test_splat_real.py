@@ -309,12 +309,15 @@ def test_samples_are_those_of_their_manifest():
         assert hashlib.sha256((SAMPLES / name).read_bytes()).hexdigest() == r["sha256"]
 
 
-def test_a_run_of_splats_ends_with_one_sentence():
-    done = subprocess.run([sys.executable, "-m", "spatialbench", "run", str(SAMPLES / "minimal-v2.spz")],
-                          capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
-    assert "splats can be inspected but not yet run" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_a_handful_of_splats_is_run_and_said_to_be_no_world(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "spatialbench", "run", str(SAMPLES / "minimal-v2.spz"), "--protocol",
+                           "happyworld-spatial-1-fast", "-o", str(tmp_path / "out")],
+                          capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    units = [json.loads(line) for line in (tmp_path / "out" / "units.jsonl").read_text().splitlines()]
+    by_id = {u["metric"]: u for u in units}
+    assert by_id["M08"]["status"] == by_id["M25"]["status"] == "invalid"
+    assert "no_interior" in by_id["M07"]["flags"]
 
 
 def test_reading_twice_gives_the_same_bytes():

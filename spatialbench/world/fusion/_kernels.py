@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -17,23 +18,57 @@ _HERE = 1e-12
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _count(depth: float, z: float, k: int, weight: float, front: float, behind: float, free: float, total: F64,
-           near: F64, far: F64) -> None:
-    """One look at voxel ``k`` of a column, ``z`` along the axis of the face that sees it."""
-    if depth > 0.0:
-        ahead = depth - z
-        if ahead >= front:
-            far[k] += weight * free
-            total[k] += weight * free
-        elif ahead >= -behind:
-            near[k] += weight
-            total[k] += weight * ahead / front
+def _pixel(at: float, last: float) -> Any:
+    """Pixel that holds ``at``; the border of a face, and what rounding puts beyond it, goes to its last pixel."""
+    return np.uint32(min(max(at, 0.0), last))
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _pixel(at: float, size: int) -> int:
-    """Pixel that holds ``at``; the border of a face, and what rounding puts beyond it, goes to its last pixel."""
-    return min(max(int(math.floor(at)), 0), size - 1)
+def _count(depth: float, z: float, k: int, weight: float, front: float, behind: float, total: F64, near: F64,
+           far: F64) -> None:
+    """One look at voxel ``k`` of a column, ``z`` along the axis of the face that sees it. No branches: they would
+    be mispredicted, and memory would be waited for at each of them."""
+    ahead = depth - z
+    weight = weight if (depth > 0.0) & (ahead >= -behind) else 0.0
+    close = weight if ahead < front else 0.0
+    near[k] += close
+    total[k] += close * ahead
+    far[k] += weight - close
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _vote_column(cube: NDArray[np.float32], dx: float, dy: float, bottom: float, voxel: float, front: float,
+                 behind: float, total: F64, near: F64, far: F64) -> None:
+    """What one viewpoint says of a column of voxels whose lowest centre is (dx, dy, bottom) from it."""
+    nz = len(total)
+    size = cube.shape[1]
+    last = size - 1.0
+    half = 0.5 * size  # focal length of 90 degrees, and the principal point
+    if abs(dy) >= abs(dx):
+        face, level, right = (0, dy, dx) if dy >= 0.0 else (2, -dy, -dx)
+    else:
+        face, level, right = (1, dx, -dy) if dx >= 0.0 else (3, -dx, dy)
+    slope = half / level if level > _HERE else 0.0
+    line = cube[face, _pixel(half + right * slope, last)]
+    weight = 1.0 / (0.05 + level * level)
+    # Voxels k0 <= k < k1 are in the level face, those above and below in the other two.
+    k0 = min(max(math.ceil((-level - bottom) / voxel), 0), nz)
+    k1 = min(max(math.floor((level - bottom) / voxel) + 1, k0), nz)
+    for k in range(k0, k1):
+        row = _pixel(half - (bottom + k * voxel) * slope, last)
+        _count(line[row], level, k, weight, front, behind, total, near, far)
+    down = cube[5]
+    for k in range(k0):
+        z = -(bottom + k * voxel)
+        slope = half / max(z, _HERE)
+        _count(down[_pixel(half - dy * slope, last), _pixel(half + dx * slope, last)], z, k, 1.0 / (0.05 + z * z),
+               front, behind, total, near, far)
+    up = cube[4]
+    for k in range(k1, nz):
+        z = bottom + k * voxel
+        slope = half / max(z, _HERE)
+        _count(up[_pixel(half + dy * slope, last), _pixel(half + dx * slope, last)], z, k, 1.0 / (0.05 + z * z),
+               front, behind, total, near, far)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,47 +88,85 @@ def vote(depths: NDArray[np.float32], positions: F64, low: F64, voxel: float, fr
     snap : distances between -snap and snap become snap.
     """
     _, ny, nz = distance.shape
-    size = depths.shape[2]
-    half = 0.5 * size  # focal length of 90 degrees, and the principal point
-    total = np.empty(nz)
-    near = np.empty(nz)
-    far = np.empty(nz)
+    total = np.zeros((last - first, ny, nz), np.float32)
+    near = np.zeros_like(total)
+    far = np.zeros_like(total)
+    for v in range(len(positions)):  # outermost: one viewpoint's images stay in the caches
+        bottom = low[2] + 0.5 * voxel - positions[v, 2]
+        for i in range(first, last):
+            dx = low[0] + (i + 0.5) * voxel - positions[v, 0]
+            for j in range(ny):
+                dy = low[1] + (j + 0.5) * voxel - positions[v, 1]
+                _vote_column(depths[v], dx, dy, bottom, voxel, front, behind, total[i - first, j],
+                             near[i - first, j], far[i - first, j])
     for i in range(first, last):
-        x = low[0] + (i + 0.5) * voxel
         for j in range(ny):
-            y = low[1] + (j + 0.5) * voxel
-            total[:] = 0.0
-            near[:] = 0.0
-            far[:] = 0.0
-            for v in range(len(positions)):
-                dx = x - positions[v, 0]
-                dy = y - positions[v, 1]
-                if abs(dy) >= abs(dx):
-                    face, level, right = (0, dy, dx) if dy >= 0.0 else (2, -dy, -dx)
-                else:
-                    face, level, right = (1, dx, -dy) if dx >= 0.0 else (3, -dx, dy)
-                slope = half / level if level > _HERE else 0.0
-                column = depths[v, face, _pixel(half + right * slope, size)]
-                weight = 1.0 / (0.05 + level * level)
-                bottom = low[2] + 0.5 * voxel - positions[v, 2]
-                # Voxels k0 <= k < k1 are in the level face, those above and below in the other two.
-                k0 = min(max(int(math.ceil((-level - bottom) / voxel)), 0), nz)
-                k1 = min(max(int(math.floor((level - bottom) / voxel)) + 1, k0), nz)
-                for k in range(k0, k1):
-                    row = _pixel(half - (bottom + k * voxel) * slope, size)
-                    _count(column[row], level, k, weight, front, behind, free, total, near, far)
-                for k in range(k0):
-                    z = -(bottom + k * voxel)
-                    slope = half / z if z > _HERE else 0.0
-                    depth = depths[v, 5, _pixel(half - dy * slope, size), _pixel(half + dx * slope, size)]
-                    _count(depth, z, k, 1.0 / (0.05 + z * z), front, behind, free, total, near, far)
-                for k in range(k1, nz):
-                    z = bottom + k * voxel
-                    slope = half / z if z > _HERE else 0.0
-                    depth = depths[v, 4, _pixel(half + dy * slope, size), _pixel(half + dx * slope, size)]
-                    _count(depth, z, k, 1.0 / (0.05 + z * z), front, behind, free, total, near, far)
             for k in range(nz):
-                weight = near[k] + far[k]
-                value = total[k] / weight if weight > 0.0 else -behind / front
+                value, seen = -behind / front, 0
+                n, f = near[i - first, j, k], far[i - first, j, k]
+                if n > 0.0:
+                    value, seen = (total[i - first, j, k] / front + free * f) / (n + free * f), 2
+                elif f > 0.0:
+                    value, seen = 1.0, 1
                 distance[i, j, k] = snap if abs(value) < snap else value
-                state[i, j, k] = 2 if near[k] > 0.0 else 1 if weight > 0.0 else 0
+                state[i, j, k] = seen
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _dot(a: Any, b: Any) -> Any:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _less(a: Any, b: Any) -> Any:
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _cross(a: Any, b: Any) -> Any:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@njit(cache=True, nogil=True)
+def _triangle_squared(p: Any, a: Any, b: Any, c: Any) -> float:
+    """Squared distance of a point to a triangle: to its plane when straight over it, else to a side."""
+    normal = _cross(_less(b, a), _less(c, a))
+    length = _dot(normal, normal)
+    over = length > 0.0
+    best = np.inf
+    for start, end in ((a, b), (b, c), (c, a)):
+        side, to = _less(end, start), _less(p, start)
+        over = over and _dot(_cross(side, to), normal) >= 0.0
+        along = _dot(side, side)
+        t = min(max(_dot(side, to) / along, 0.0), 1.0) if along > 0.0 else 0.0
+        off = (to[0] - t * side[0], to[1] - t * side[1], to[2] - t * side[2])
+        best = min(best, _dot(off, off))
+    if over:
+        height = _dot(normal, _less(p, a))
+        return height * height / length
+    return best
+
+
+@njit(cache=True, nogil=True)
+def mesh_distances(points: F64, vertices: F64, faces: NDArray[np.int32], reach: float) -> F64:
+    """Distance [P] of each point [P,3] to the nearest face; inf without faces.
+
+    ``reach`` is at least the length of the longest side: faces whose first corner is farther than that beyond the
+    nearest vertex need no look. ``faces`` refer to every vertex.
+    """
+    out = np.full(len(points), np.inf)
+    squared = np.empty(len(vertices))
+    for n in range(len(points)):
+        p = (points[n, 0], points[n, 1], points[n, 2])
+        best = np.inf
+        for v in range(len(vertices)):
+            x, y, z = vertices[v, 0] - p[0], vertices[v, 1] - p[1], vertices[v, 2] - p[2]
+            squared[v] = x * x + y * y + z * z
+            best = min(best, squared[v])
+        limit = (math.sqrt(best) + reach) ** 2
+        for f in range(len(faces)):
+            if squared[faces[f, 0]] <= limit:
+                a, b, c = vertices[faces[f, 0]], vertices[faces[f, 1]], vertices[faces[f, 2]]
+                best = min(best, _triangle_squared(p, (a[0], a[1], a[2]), (b[0], b[1], b[2]), (c[0], c[1], c[2])))
+        out[n] = math.sqrt(best)
+    return out

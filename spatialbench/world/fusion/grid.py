@@ -51,7 +51,7 @@ def make_grid(low: ArrayLike, high: ArrayLike, voxel: float, max_voxels: float) 
     """
     a, b = np.asarray(low, np.float64), np.asarray(high, np.float64)
     if a.shape != (3,) or b.shape != (3,) or not (np.isfinite(a).all() and np.isfinite(b).all() and (a < b).all()):
-        raise ValueError(f"low and high must be finite and low < high along each axis, got {low} and {high}")
+        raise ValueError(f"low and high must be finite and low < high along each axis, got {low!r} and {high!r}")
     if max_voxels < 8:
         raise ValueError(f"a grid has at least 8 voxels, got max_voxels = {max_voxels}")
     while True:

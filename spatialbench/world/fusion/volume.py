@@ -20,7 +20,7 @@ SNAP = 1e-3
 """Values closer to 0 become this: a surface in a plane of voxel centres is not torn by rounding, and no vertex
 comes closer to a centre than about a thousandth of a voxel. It moves surfaces by at most SNAP x front voxels."""
 
-_SLABS = 2
+_SLABS = 8
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,100 @@
+"""How well a fused mesh stands for what was rendered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.types import TriangleMesh
+from spatialbench.world.fusion.volume import Volume
+
+__all__ = ["Comparison", "compare", "free_volume", "least_distance"]
+
+_ACROSS = 128
+"""Pixels across a face that are compared, at least where it has so many."""
+
+
+_POINTS = 4
+"""Of one piece of work."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The last figures of ``FusionQuality``: shares; bias and spread in m."""
+
+    holes: float | None
+    false_surface: float | None
+    bias: float | None
+    spread: float | None
+    far: float | None
+
+
+def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64], NDArray[np.float32]]],
+            far: float) -> Comparison:
+    """Rendered depth against the mesh, along rays through pixel centres.
+
+    Parameters
+    ----------
+    views : positions [3] with the depth [6,S,S] (row, column) of their six faces, 0 where nothing is. Every k-th
+        row and column is looked at, so that at least 128 x 128 pixels a face are (all of a smaller one).
+    far : difference, m, from which on a pair counts as far.
+    """
+    from spatialbench.renderers.raycast import MeshRayCaster
+    from spatialbench.renderers.trajectories import cube_faces
+
+    caster = None if mesh is None else MeshRayCaster(mesh.vertices, mesh.faces)
+    with_depth = without = missed = false = 0
+    differences = [np.zeros(0)]
+    for position, depths in views:
+        step = max(1, depths.shape[1] // _ACROSS)
+        for camera, image in zip(cube_faces(position, depths.shape[1]), depths, strict=True):
+            seen = image[step // 2::step, step // 2::step].ravel().astype(np.float64)
+            at = (np.arange(camera.width)[step // 2::step] + 0.5 - camera.cx) / camera.fx
+            x, y = (a.ravel() for a in np.meshgrid(at, at))
+            rays = np.stack([x, y, np.ones_like(x)], axis=1)
+            there = seen > 0
+            if caster is None:
+                z = np.full(len(seen), np.inf)
+            else:
+                z = caster.first_hits(position, rays @ camera.pose.rotation.T).distance / np.linalg.norm(rays, axis=1)
+            hit = np.isfinite(z)
+            with_depth += int(there.sum())
+            without += int((~there).sum())
+            missed += int((there & ~hit).sum())
+            false += int((~there & hit).sum())
+            differences.append((seen - z)[there & hit])
+    d = np.concatenate(differences)
+    return Comparison(missed / with_depth if with_depth else None, false / without if without else None,
+                      float(np.median(d)) if len(d) else None,
+                      float(np.percentile(np.abs(d), 95)) if len(d) else None,
+                      float((np.abs(d) > far).mean()) if len(d) else None)
+
+
+def free_volume(volume: Volume, viewpoints: NDArray[np.float64]) -> float:
+    """Observed free space, m3, in the components (by faces) of the voxels that hold a viewpoint [V,3]."""
+    from scipy import ndimage
+
+    labels, found = ndimage.label(volume.free())
+    connected = np.zeros(found + 1, np.bool_)
+    for point in viewpoints:
+        at = volume.grid.index(point)
+        if at is not None:
+            connected[labels[at]] = True
+    connected[0] = False
+    return float(np.count_nonzero(connected[labels]) * volume.grid.voxel**3)
+
+
+def least_distance(mesh: TriangleMesh, points: NDArray[np.float64], cell: float) -> float:
+    """Of any of the points [P,3] to the mesh, m; each face fits into a cube of ``cell`` m."""
+    from spatialbench.renderers._threads import in_chunks, thread_count
+    from spatialbench.world.fusion import _kernels
+
+    # A little more than the diagonal: vertices come from float32.
+    reach = 1.001 * math.sqrt(3.0) * cell
+    parts = in_chunks(lambda a, b: _kernels.mesh_distances(points[a:b], mesh.vertices, mesh.faces, reach),
+                      len(points), _POINTS, thread_count())
+    return float(min(part.min() for part in parts))
