@@ -78,6 +78,8 @@ def refuse(found: Sniffed, path: Path) -> InputError:
     """The error for a kind that is not read."""
     if found.kind in ("binary", "text"):
         what = f"is {found.label}, not a world in a known format"
+    elif found.label.endswith("never opened"):
+        what = f"is {found.label}"
     else:
         what = f"is {found.label}, which is not read by this version"
     return UnsupportedFormatError(what, where=str(path), todo=found.todo or _AS_WORLD)
@@ -109,7 +111,7 @@ def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
         return Sniffed("video", "a video", "For clips use the video track")
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return Sniffed("pickle", "a Python pickle (torch.save writes such), which could run code and is never opened",
-                       "Ask its maker for a mesh, or convert it in a place that you trust")
+                       "Ask its maker for a PLY or GLB, or convert it in a place that you trust")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Sniffed("text", "text in UTF-16", "Save it as UTF-8")
     if _is_text(head):
@@ -139,7 +141,7 @@ def _sniff_zip(path: Path) -> Sniffed:
     lower = [n.lower() for n in names]
     if any(n.endswith("data.pkl") for n in lower):
         return Sniffed("pickle", "a PyTorch archive holding a pickle, which could run code and is never opened",
-                       "Ask its maker for a mesh, or convert it in a place that you trust")
+                       "Ask its maker for a PLY or GLB, or convert it in a place that you trust")
     if "meta.json" in lower and any(n.endswith(".webp") for n in lower):
         return Sniffed("sog", "3D Gaussian splats (SOG)")
     if any(n.endswith((".usdc", ".usda", ".usd")) for n in lower):
@@ -243,8 +245,9 @@ def _is_splat(head: bytes, size: int) -> bool:
     if size % 32 or n == 0:
         return False
     rows = np.frombuffer(head, np.dtype([("f", "<f4", 6), ("b", "u1", 8)]), n)
-    values, turn = rows["f"].astype(np.float64), rows["b"][:, 4:] / 128 - 1.0
-    with np.errstate(invalid="ignore"):
+    turn = rows["b"][:, 4:] / 128 - 1.0
+    with np.errstate(invalid="ignore"):  # any bytes may come here, signalling NaN among them
+        values = rows["f"].astype(np.float64)
         sane = (np.abs(values) < 1e6).all(axis=1) & (values[:, 3:] >= 0).all(axis=1) & (values[:, 3:] < 1e4).all(axis=1)
     # A byte is 1/256 off at the most, so the length is within 0.02 of 1 (clipping at 255 included).
     unit = np.abs(np.sqrt((turn * turn).sum(axis=1)) - 1) < 0.03
