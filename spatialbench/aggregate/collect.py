@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from spatialbench.aggregate._record import Record
+from spatialbench.aggregate._resample import values_by_case
+from spatialbench.aggregate.intervals import Interval, IntervalSettings, mean_interval
 from spatialbench.aggregate.means import mean, population_std
 from spatialbench.aggregate.normalization import NormalizationTable, normalise
 from spatialbench.aggregate.rounding import DASH, half_up, percent
@@ -16,11 +20,7 @@ from spatialbench.types import Measurement, MetricSpec, Status
 __all__ = ["MetricSummary", "Reason", "check_measurements", "summarise_metric"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Reason(_Record):
+class Reason(Record):
     """A reason that measurements gave, and how often."""
 
     status: Status
@@ -28,8 +28,10 @@ class Reason(_Record):
     count: int
 
 
-class MetricSummary(_Record):
+class MetricSummary(Record):
     """One metric of one system over all its cases and objects."""
+
+    _only_if_given: ClassVar[frozenset[str]] = frozenset({"interval", "score_interval"})
 
     metric: str
     version: int
@@ -56,8 +58,12 @@ class MetricSummary(_Record):
     shown_score: str
     """100 times the normalised value with its coverage, for people; a dash without one."""
     reasons: tuple[Reason, ...] = ()
-    flags: dict[str, int] = {}
-    geometry: dict[str, int] = {}
+    flags: dict[str, int] = Field(default_factory=dict)
+    geometry: dict[str, int] = Field(default_factory=dict)
+    interval: Interval | None = None
+    """Of the raw mean; only where intervals were asked for."""
+    score_interval: Interval | None = None
+    """The same ends normalised, in [0,1]."""
 
     @property
     def partial(self) -> bool:
@@ -90,15 +96,21 @@ def check_measurements(measurements: Iterable[Measurement], specs: Mapping[str, 
                               where=f"metric {m.metric}", todo="Run the older results again")
 
 
-def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec,
-                     table: NormalizationTable) -> MetricSummary:
+def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec, table: NormalizationTable,
+                     intervals: IntervalSettings | None = None) -> MetricSummary:
     """Mean over cases or objects, equal weights; only ``measured`` enters. At least one measurement.
 
     A retained metric needs a rule in ``table``; others are left without a normalised value.
     """
     values = [m.value for m in measurements if m.value is not None]
     raw = mean(values) if values else None
-    score = normalise(spec.id, raw, table) if raw is not None and (spec.retained or spec.id in table.rules) else None
+    ruled = spec.retained or table.covers(spec.id)
+    score = normalise(spec.id, raw, table) if raw is not None and ruled else None
+    interval = None if intervals is None else mean_interval(values_by_case(measurements), intervals)
+    score_interval = interval if ruled else None
+    if score_interval is not None and score_interval.low is not None and score_interval.high is not None:
+        score_interval = score_interval.mapped(*(normalise(spec.id, x, table) for x in
+                                                 (score_interval.low, score_interval.high)))
     counts = Counter(m.status for m in measurements)
     n, total = len(values), len(measurements)
     applicable = total - counts[Status.INAPPLICABLE]
@@ -114,7 +126,8 @@ def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec,
         reasons=tuple(Reason(status=s, reason=r, count=c) for (s, r), c in
                       sorted(reasons.items(), key=lambda kv: (order.index(kv[0][0]), kv[0][1]))),
         flags=dict(sorted(Counter(f for m in measurements for f in m.flags).items())),
-        geometry=dict(sorted(Counter(m.geometry for m in measurements if m.geometry).items())))
+        geometry=dict(sorted(Counter(m.geometry for m in measurements if m.geometry).items())),
+        interval=interval, score_interval=score_interval)
 
 
 def why_missing(summary: MetricSummary | None) -> str:

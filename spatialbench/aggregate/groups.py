@@ -6,16 +6,20 @@ is data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from spatialbench.aggregate._record import Record
+from spatialbench.aggregate.intervals import Interval
 from spatialbench.aggregate.means import exact_mean, weighted_mean
 from spatialbench.aggregate.rounding import Number, exact, half_up
 from spatialbench.types import MetricSpec
 
-__all__ = ["Dimension", "Gap", "GroupScore", "Level", "Part", "group_score", "levels_from_specs"]
+__all__ = ["Dimension", "DimensionScore", "Gap", "GroupScore", "Level", "Part", "group_score", "levels_from_specs"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,19 @@ class Level:
     ----------
     track, level : e.g. ``happyworld.spatial`` and ``W2``.
     dimensions : one for a plain mean of metrics; several for a weighted mean of their means.
+    combine : ``geometric`` is the product of the dimension means to the power of their weights (which are made to sum
+        to 1): 0 when one of them is 0, and no score when one is missing.
+    round_dimensions : decimals to which a dimension's mean, 0 to 100, is rounded half up before it enters, where the
+        published rule says so; None for no rounding.
+    digits : decimals of the score as it is shown.
     """
 
     track: str
     level: str
     dimensions: tuple[Dimension, ...] = ()
+    combine: Literal["arithmetic", "geometric"] = "arithmetic"
+    round_dimensions: int | None = None
+    digits: int = 2
 
     def __post_init__(self) -> None:
         ids = self.metrics
@@ -52,11 +64,7 @@ class Level:
         return tuple(m for d in self.dimensions for m in d.metrics)
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Part(_Record):
+class Part(Record):
     """A metric that entered a level's score."""
 
     metric: str
@@ -66,14 +74,14 @@ class Part(_Record):
     """How many cases or objects its mean stands on, when not all: ``4 of 10``."""
 
 
-class Gap(_Record):
+class Gap(Record):
     """A retained metric that could not enter it."""
 
     metric: str
     why: str
 
 
-class DimensionScore(_Record):
+class DimensionScore(Record):
     """Mean of one dimension."""
 
     name: str
@@ -83,8 +91,10 @@ class DimensionScore(_Record):
     n_retained: int
 
 
-class GroupScore(_Record):
+class GroupScore(Record):
     """Score of one level of one system."""
+
+    _only_if_given: ClassVar[frozenset[str]] = frozenset({"interval"})
 
     track: str
     level: str
@@ -100,13 +110,17 @@ class GroupScore(_Record):
     """The score with two decimals, rounded half up, or a dash."""
     note: str
     """``3 of 7 metrics``, and which of them stand on some of their cases only."""
+    interval: Interval | None = None
+    """Of the score, 0 to 100; only where intervals were asked for."""
 
 
 def group_score(level: Level, values: Mapping[str, Number | None], *, why: Mapping[str, str] | None = None,
-                coverage: Mapping[str, str] | None = None, digits: int = 2) -> GroupScore:
+                coverage: Mapping[str, str] | None = None, digits: int | None = None,
+                interval: Interval | None = None) -> GroupScore:
     """100 times the mean of the available retained metrics, equal weights whatever their counts.
 
-    With several dimensions: the weighted mean of their means, over the dimensions that have any metric.
+    With several dimensions: the weighted mean of their means, over the dimensions that have any metric (or their
+    weighted geometric mean, see ``Level``).
 
     Parameters
     ----------
@@ -114,7 +128,8 @@ def group_score(level: Level, values: Mapping[str, Number | None], *, why: Mappi
         fractions stay exact up to ``shown``; floats are taken as the binary numbers that they are.
     why : reasons of the missing ones.
     coverage : counts to be shown with a partly measured metric.
-    digits : decimals of ``shown``.
+    digits : decimals of ``shown``, when not those of the level.
+    interval : of the score, to be kept beside it.
 
     Raises
     ------
@@ -127,9 +142,8 @@ def group_score(level: Level, values: Mapping[str, Number | None], *, why: Mappi
             raise ValueError(f"{m}: the normalised value {v!r} is outside [0,1]")
     means = [(d, exact_mean(known[m] for m in d.metrics if m in known) if any(m in known for m in d.metrics)
               else None) for d in level.dimensions]
-    available = [(v, d.weight) for d, v in means if v is not None]
-    score = 100 * weighted_mean(available) if available else None
     decimal = not any(isinstance(v, float) for v in known.values())
+    score = _combined(level, means, decimal)
     partial = [f"{m} on {coverage[m]}" for m in known if coverage.get(m)]
     n, total = len(known), len(level.metrics)
     return GroupScore(
@@ -141,8 +155,23 @@ def group_score(level: Level, values: Mapping[str, Number | None], *, why: Mappi
             DimensionScore(name=d.name, weight=float(exact(d.weight)), score=None if v is None else float(100 * v),
                            n_available=sum(m in known for m in d.metrics), n_retained=len(d.metrics))
             for d, v in means),
-        shown=half_up(score if score is None or decimal else float(score), digits),
-        note="not scored" if total == 0 else "; ".join([f"{n} of {total} metrics", *partial]))
+        shown=half_up(score if score is None or decimal else float(score), level.digits if digits is None else digits),
+        interval=interval, note="not scored" if total == 0 else "; ".join([f"{n} of {total} metrics", *partial]))
+
+
+def _combined(level: Level, means: Sequence[tuple[Dimension, Fraction | None]],
+              decimal: bool) -> Fraction | None:
+    """The score, 0 to 100, from the dimensions' means in [0,1]; ties are seen as in what is shown."""
+    if (digits := level.round_dimensions) is not None:
+        means = [(d, None if v is None else
+                  Fraction(Decimal(half_up(100 * v if decimal else float(100 * v), digits))) / 100) for d, v in means]
+    found = [(v, d.weight) for d, v in means if v is not None]
+    if not found or (level.combine == "geometric" and len(found) < len(means)):
+        return None
+    if level.combine == "arithmetic":
+        return 100 * weighted_mean(found)
+    total = sum(exact(w) for _, w in found)
+    return 100 * exact(math.prod(float(v) ** float(exact(w) / total) for v, w in found))
 
 
 def levels_from_specs(specs: Mapping[str, MetricSpec], unscored: Sequence[str] = ()) -> tuple[Level, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from spatialbench.errors import UsageError
 from spatialbench.types.strict import load_strict
 
 __all__ = ["NormalizationTable", "Rule", "affine", "affine_reversed", "area_ratio", "clip01",
-           "inverse_dispersion", "load_normalization", "normalise", "one_minus_clip", "psnr", "tanh"]
+           "inverse_dispersion", "load_normalization", "normalise", "one_minus_clip", "psnr", "tanh", "unit"]
 
 
 def clip01(x: float) -> float:
@@ -26,6 +26,18 @@ def clip01(x: float) -> float:
 def one_minus_clip(x: float) -> float:
     """1 - C(x), for rates of which less is better."""
     return 1.0 - clip01(x)
+
+
+def unit(x: float) -> float:
+    """x as it is: for metrics that are scores in [0,1] by definition.
+
+    Raises
+    ------
+    ValueError : when it is not one.
+    """
+    if not 0.0 <= x <= 1.0:
+        raise ValueError(f"{x!r} is outside [0,1]")
+    return x
 
 
 def affine(x: float, lower: float, upper: float) -> float:
@@ -58,10 +70,11 @@ def inverse_dispersion(x: float) -> float:
     return 1.0 / (1.0 + max(0.0, x))
 
 
-RuleName = Literal["clip01", "one_minus_clip", "affine", "affine_reversed", "tanh", "psnr", "area_ratio",
-                   "inverse_dispersion"]
+RuleName = Literal["clip01", "unit", "one_minus_clip", "affine", "affine_reversed", "tanh", "psnr",
+                   "area_ratio", "inverse_dispersion"]
 _RULES: dict[str, tuple[Callable[..., float], tuple[str, ...]]] = {
     "clip01": (clip01, ()),
+    "unit": (unit, ()),
     "one_minus_clip": (one_minus_clip, ()),
     "affine": (affine, ("lower", "upper")),
     "affine_reversed": (affine_reversed, ("lower", "upper")),
@@ -99,8 +112,13 @@ class Rule(_Strict):
 
     def __call__(self, x: float) -> float:
         """The score of a raw mean, in [0,1]."""
+        return self.many([x])[0]
+
+    def many(self, xs: Iterable[float]) -> list[float]:
+        """The scores of many raw means."""
         function, names = _RULES[self.rule]
-        return clip01(function(x, *(getattr(self, k) for k in names)))
+        constants = [getattr(self, k) for k in names]
+        return [clip01(function(x, *constants)) for x in xs]
 
 
 class Reference(_Strict):
@@ -118,6 +136,26 @@ class NormalizationTable(_Strict):
     source: str
     reference: Reference | None = None
     rules: dict[str, Rule]
+    default: Rule | None = None
+    """For metrics without a rule of their own; without a default these have no score."""
+
+    def covers(self, metric_id: str) -> bool:
+        """Whether the metric has a rule."""
+        return self.default is not None or metric_id in self.rules
+
+    def rule(self, metric_id: str) -> Rule:
+        """The metric's rule.
+
+        Raises
+        ------
+        UsageError : there is none; the nearest ids are named.
+        """
+        rule = self.rules.get(metric_id, self.default)
+        if rule is None:
+            near = difflib.get_close_matches(metric_id, self.rules, n=3, cutoff=0.5)
+            raise UsageError(f"no rule for metric '{metric_id}'", where=f"normalisation {self.id}",
+                             todo=f"Nearest: {', '.join(near)}" if near else "Add a rule to a new table")
+        return rule
 
 
 def load_normalization(name: str) -> NormalizationTable:
@@ -142,13 +180,12 @@ def normalise(metric_id: str, raw_mean: float, table: NormalizationTable) -> flo
     Raises
     ------
     UsageError : the table has no rule for the metric; the nearest ids are named.
-    ValueError : the mean is not a number.
+    ValueError : the mean is not a number, or outside [0,1] where the rule takes it as it is.
     """
-    rule = table.rules.get(metric_id)
-    if rule is None:
-        near = difflib.get_close_matches(metric_id, table.rules, n=3, cutoff=0.5)
-        raise UsageError(f"no rule for metric '{metric_id}'", where=f"normalisation {table.id}",
-                         todo=f"Nearest: {', '.join(near)}" if near else "Add a rule to a new table")
+    rule = table.rule(metric_id)
     if math.isnan(raw_mean):
         raise ValueError(f"{metric_id}: the mean is not a number")
-    return rule(raw_mean)
+    try:
+        return rule(raw_mean)
+    except ValueError as e:
+        raise ValueError(f"{metric_id}: the mean {e}") from None

@@ -6,10 +6,12 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
-
+from spatialbench.aggregate._record import Record
+from spatialbench.aggregate._resample import values_by_case
 from spatialbench.aggregate.collect import MetricSummary, check_measurements, summarise_metric, why_missing
 from spatialbench.aggregate.groups import GroupScore, Level, group_score, levels_from_specs
+from spatialbench.aggregate.intervals import IntervalSettings
+from spatialbench.aggregate.joint import level_interval
 from spatialbench.aggregate.normalization import NormalizationTable, load_normalization
 from spatialbench.errors import UsageError
 from spatialbench.types import Measurement, MetricSpec, Status
@@ -19,11 +21,7 @@ __all__ = ["PREVIEW_NOTE", "Summary", "SystemSummary", "summarise", "summary_jso
 PREVIEW_NOTE = "This is a single case's preview, not a benchmark result."
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SystemSummary(_Record):
+class SystemSummary(Record):
     """One system: its metrics by id, its levels in order."""
 
     system: str
@@ -49,7 +47,7 @@ class SystemSummary(_Record):
                          todo=f"Known: {', '.join(g.level for g in self.groups)}")
 
 
-class Summary(_Record):
+class Summary(Record):
     """What ``summary.json`` holds. Every score keeps the counts that it stands on."""
 
     normalization: str
@@ -76,7 +74,8 @@ class Summary(_Record):
 def summarise(measurements: Iterable[Measurement], specs: Mapping[str, MetricSpec],
               normalization: str | NormalizationTable, preview: bool = False, *,
               levels: Sequence[Level] | None = None, unscored: Sequence[str] = (),
-              cases: Sequence[str] | None = None) -> Summary:
+              cases: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+              intervals: IntervalSettings | None = None) -> Summary:
     """Measurements -> model means -> normalised -> levels, for every system in them.
 
     The result depends on the set of measurements only, not on their order or on how they were split into files.
@@ -90,7 +89,9 @@ def summarise(measurements: Iterable[Measurement], specs: Mapping[str, MetricSpe
     levels : how metrics form levels, where a plain mean per level is not the rule.
     unscored : levels that get a dash although no metric names them.
     cases : what every system was asked for: a case of which it has no record of a metric then counts as
-        untested in ``n_total``, for every metric of which it has a record elsewhere.
+        untested in ``n_total``, for every metric of which it has a record elsewhere. A mapping when the levels of
+        the metrics have cases of their own: level -> its cases.
+    intervals : also give every mean and score its interval; each system's from its own cases alone.
 
     Raises
     ------
@@ -112,13 +113,17 @@ def summarise(measurements: Iterable[Measurement], specs: Mapping[str, MetricSpe
     for system, by_metric in sorted(by_system.items()):
         found = {}
         for id, records in sorted(by_metric.items()):
-            absent = sorted(set(cases or ()) - {m.case for m in records})
+            asked = cases.get(specs[id].level, ()) if isinstance(cases, Mapping) else cases or ()
+            absent = sorted(set(asked) - {m.case for m in records})
             records = records + [_untested(records[0], case) for case in absent]
-            found[id] = summarise_metric(records, specs[id], table)
+            found[id] = summarise_metric(records, specs[id], table, intervals)
+        values = {} if intervals is None else {id: values_by_case(records) for id, records in by_metric.items()}
         groups = tuple(group_score(
             level, {id: s.normalised for id, s in found.items()},
             why={id: why_missing(found.get(id)) for id in level.metrics},
-            coverage={id: s.coverage for id, s in found.items() if s.partial}) for level in plan)
+            coverage={id: s.coverage for id, s in found.items() if s.partial},
+            interval=None if intervals is None else level_interval(level, values, table, intervals))
+            for level in plan)
         systems.append(SystemSummary(system=system, metrics=tuple(found.values()), groups=groups,
                                      n_cases=len({m.case for ms in by_metric.values() for m in ms})))
     return Summary(normalization=table.id, preview=preview, note=PREVIEW_NOTE if preview else "",
