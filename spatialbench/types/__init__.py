@@ -1,7 +1,16 @@
 """The types that travel between the parts of the engine."""
 
 from spatialbench.types.camera import Camera, Pose, level_pose, look_at_pose
-from spatialbench.types.case import SnapshotCase, load_case
+from spatialbench.types.case import (
+    Case,
+    EditCase,
+    EmbodiedCase,
+    ExpandCase,
+    SnapshotCase,
+    VideoCase,
+    load_any_case,
+    load_case,
+)
 from spatialbench.types.frames import Frames, RenderSettings, to_uint8
 from spatialbench.types.grid import PlanGrid
 from spatialbench.types.measurement import Measurement, Status
@@ -18,8 +27,12 @@ from spatialbench.types.world import CollisionMesh, FusionQuality, Gate, ScaleRe
 __all__ = [
     "AllHits",
     "Camera",
+    "Case",
     "CollisionMesh",
     "Decision",
+    "EditCase",
+    "EmbodiedCase",
+    "ExpandCase",
     "FirstHits",
     "Frames",
     "FusionQuality",
@@ -49,8 +62,10 @@ __all__ = [
     "Support",
     "TrialResult",
     "TriangleMesh",
+    "VideoCase",
     "World",
     "level_pose",
+    "load_any_case",
     "load_case",
     "load_protocol",
     "look_at_pose",

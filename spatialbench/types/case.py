@@ -1,112 +1,175 @@
-"""What was asked of a world: the case file."""
+"""What was asked of a world or a clip: the case file, in five kinds."""
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from spatialbench.types.strict import load_strict
+from spatialbench.errors import ConfigError
+from spatialbench.types.case_parts import (
+    CameraAnnotation,
+    Id,
+    ObjectAnnotation,
+    RelativePath,
+    Strict,
+    SupportAnnotation,
+    Vec3,
+    listed_once,
+    parse_axis,
+    resolve_reference,
+)
+from spatialbench.types.clip_case import EmbodiedCase, VideoCase
+from spatialbench.types.strict import read_yaml, validate_strict
 
-__all__ = ["CameraAnnotation", "ObjectAnnotation", "SnapshotCase", "SupportAnnotation", "load_case",
-           "parse_axis"]
+__all__ = ["CASE_KINDS", "CameraAnnotation", "Case", "EditCase", "EmbodiedCase", "ExpandCase", "ObjectAnnotation",
+           "SnapshotCase", "SupportAnnotation", "VideoCase", "load_any_case", "load_case", "parse_axis", "parse_case"]
 
-_Coordinate = Annotated[float, Field(ge=-1e12, le=1e12)]
-_InImage = Annotated[float, Field(ge=0, le=1)]
-Vec3 = Annotated[tuple[_Coordinate, _Coordinate, _Coordinate], Field(description="x, y, z")]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class CameraAnnotation(_Strict):
-    """Initial camera, in the world file's own frame and unit."""
-
-    position: Vec3
-    forward: Vec3 | None = None
-    """Viewing direction; only its horizontal part is used."""
-    look_at: Vec3 | None = None
-    """A point instead of a direction."""
-
-    @model_validator(mode="after")
-    def _one_direction(self) -> CameraAnnotation:
-        if (self.forward is None) == (self.look_at is None):
-            raise ValueError("give either 'forward' or 'look_at'")
-        return self
+EditCategory = Literal["addition", "deletion", "replacement", "colour", "state", "material",
+                       "weather", "lighting", "atmosphere", "terrain"]
+_OBJECT_EDITS = ("addition", "deletion", "replacement", "colour", "state", "material")
 
 
-class SupportAnnotation(_Strict):
-    """A table top or the like, as a polygon in the file's frame or in the input view."""
+class _WorldCase(Strict):
+    """What the three kinds for worlds have in common. Everything but the id may be left out."""
 
-    label: str = "support"
-    polygon: tuple[Vec3, ...] | None = None
-    """At least three corners on the surface, in the world file's own frame and unit."""
-    image_polygon: tuple[tuple[_InImage, _InImage], ...] | None = None
-    """At least three corners in the first view of the origin ring, each in [0,1], y down."""
-
-    @model_validator(mode="after")
-    def _one_polygon(self) -> SupportAnnotation:
-        if (self.polygon is None) == (self.image_polygon is None):
-            raise ValueError("give either 'polygon' or 'image_polygon'")
-        if len(self.polygon or self.image_polygon or ()) < 3:
-            raise ValueError("a support polygon needs at least three corners")
-        return self
-
-
-class ObjectAnnotation(_Strict):
-    """An object that the world was asked to have."""
-
-    id: str
-    text: str
-
-
-class SnapshotCase(_Strict):
-    """One world and what it should show. Everything but the id may be left out."""
-
-    kind: Literal["snapshot"] = "snapshot"
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    id: Id
+    """Names the case in results and output paths."""
     text: str | None = None
     """Scene description the world was generated from."""
-    image: str | None = None
+    image: RelativePath | None = None
     """Input image, relative to the case file."""
-    categories: tuple[str, ...] = ()
-    """Object categories that were asked for (M11)."""
-    objects: tuple[ObjectAnnotation, ...] = ()
-    support: SupportAnnotation | None = None
     camera: CameraAnnotation | None = None
+    """Initial camera; found when nothing gives it."""
     up: str | Vec3 | None = None
     """``+Y``, ``-Z``... or a vector, in the world file's own frame."""
     unit_m: float | None = Field(None, gt=1e-12, lt=1e12)
     """Metres per unit of the world file."""
+    tags: dict[str, str] = Field(default_factory=dict)
+    """Free labels to group results by."""
 
 
-def parse_axis(text: str) -> tuple[float, float, float]:
-    """Unit vector of ``x``, ``+Y``, ``-z``...
+class SnapshotCase(_WorldCase):
+    """One world and what it should show: levels W1 to W3 of the spatial track."""
+
+    kind: Literal["snapshot"] = "snapshot"
+    """May be left out."""
+    categories: tuple[str, ...] = ()
+    """Object categories that were asked for (M11)."""
+    objects: tuple[ObjectAnnotation, ...] = ()
+    """Objects that are looked at from all sides (M16 to M24)."""
+    support: SupportAnnotation | None = None
+    """The surface that plates are put on (M25)."""
+
+    @model_validator(mode="after")
+    def _objects_once(self) -> SnapshotCase:
+        listed_once("objects", [o.id for o in self.objects])
+        return self
+
+
+class _TwoWorlds(_WorldCase):
+    def snapshot(self) -> SnapshotCase:
+        """The case of the world before, which fixes the frame, scale and grid of both."""
+        return SnapshotCase(id=self.id, text=self.text, image=self.image, camera=self.camera, up=self.up,
+                            unit_m=self.unit_m, tags=self.tags)
+
+
+class EditCase(_TwoWorlds):
+    """A world before and after an instruction: level W4. Camera, up and unit are those of the world before."""
+
+    kind: Literal["edit"] = "edit"
+    """Says which keys there are."""
+    instruction: str = Field(min_length=1)
+    """What was to be changed, as the system was told."""
+    category: EditCategory
+    """The first six change an object, the last four the whole scene."""
+    target_before: str | None = None
+    """The object as it looks before; for every object edit but an addition."""
+    target_after: str | None = None
+    """The object as it looks after; for an addition or replacement, and where a change alters its description."""
+
+    @model_validator(mode="after")
+    def _targets(self) -> EditCase:
+        needed = {"addition": (False, True), "deletion": (True, False), "replacement": (True, True)}
+        before, after = needed.get(self.category, (self.scope == "object", None))
+        for name, have, need in (("target_before", self.target_before, before),
+                                 ("target_after", self.target_after, after)):
+            if need and not have:
+                raise ValueError(f"the category '{self.category}' needs '{name}'")
+            if have and (need is False or self.scope == "global"):
+                raise ValueError(f"the category '{self.category}' has no '{name}'")
+        return self
+
+    @property
+    def scope(self) -> Literal["object", "global"]:
+        """Which metrics apply: M32 to M34 and M36, or M35 and M37."""
+        return "object" if self.category in _OBJECT_EDITS else "global"
+
+    @property
+    def operation(self) -> Literal["addition", "deletion", "replacement", "modification", "global"]:
+        """How the mask of allowed change is made (spec section 10)."""
+        if self.category in ("addition", "deletion", "replacement"):
+            return self.category  # type: ignore[return-value]
+        return "modification" if self.scope == "object" else "global"
+
+
+class ExpandCase(_TwoWorlds):
+    """A world before and after it was made larger: level W5. Camera, up and unit are those of the world before."""
+
+    kind: Literal["expand"] = "expand"
+    """Says which keys there are."""
+    instruction: str | None = None
+    """What was asked of the expansion; kept with the result."""
+
+
+Case = Annotated[SnapshotCase | EditCase | ExpandCase | VideoCase | EmbodiedCase, Field(discriminator="kind")]
+CASE_KINDS: dict[str, type[SnapshotCase] | type[EditCase] | type[ExpandCase] | type[VideoCase] | type[EmbodiedCase]] = {
+    "snapshot": SnapshotCase, "edit": EditCase, "expand": ExpandCase, "video": VideoCase, "embodied": EmbodiedCase}
+
+
+def parse_case(data: dict[str, Any], where: str) -> Case:
+    """A case from a mapping; without ``kind`` it is a snapshot.
 
     Raises
     ------
-    ValueError : for anything else.
-
-    >>> parse_axis("-Y")
-    (0.0, -1.0, 0.0)
+    ConfigError : an unknown kind or key (the nearest is named), or a wrong value.
     """
-    t = text.strip().lower()
-    sign = -1.0 if t.startswith("-") else 1.0
-    name = t.lstrip("+-")
-    if name not in ("x", "y", "z"):
-        raise ValueError(f"'{text}' is not an axis; use one of +X -X +Y -Y +Z -Z")
-    v = [0.0, 0.0, 0.0]
-    v["xyz".index(name)] = sign
-    return v[0], v[1], v[2]
+    kind = data.get("kind", "snapshot")
+    if not isinstance(kind, str) or kind not in CASE_KINDS:
+        near = difflib.get_close_matches(str(kind)[:80], CASE_KINDS, n=1)
+        raise ConfigError(f"key 'kind': there are no '{str(kind)[:80]}' cases", where=where,
+                          todo=f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(CASE_KINDS)}")
+    return validate_strict(CASE_KINDS[kind], data, where)
 
 
-def load_case(path: Path) -> SnapshotCase:
-    """Read a case file (YAML).
+def load_any_case(path: Path, root: Path | None = None) -> Case:
+    """Read a case file (YAML) of any kind.
+
+    Parameters
+    ----------
+    root : folder that the case's files must lie in; the case file's own folder when None. The files are not opened.
 
     Raises
     ------
     MissingInputError, ConfigError : with the key, its place and the nearest known one.
     """
-    return load_strict(SnapshotCase, path)
+    case = parse_case(read_yaml(path), str(path))
+    if case.image is not None:
+        resolve_reference(case.image, path.parent, root or path.parent, f"{path}, key 'image'")
+    return case
+
+
+def load_case(path: Path) -> SnapshotCase:
+    """Read a case file of the kind ``snapshot``.
+
+    Raises
+    ------
+    MissingInputError, ConfigError : with the key, its place and the nearest known one; another kind of case.
+    """
+    case = load_any_case(path)
+    if not isinstance(case, SnapshotCase):
+        raise ConfigError(f"is a case of the kind '{case.kind}', and one world alone needs a 'snapshot'",
+                          where=str(path), todo="Give a snapshot case, or list this one in a suite")
+    return case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -15,6 +16,21 @@ __all__ = ["load_strict", "read_yaml", "validate_strict"]
 
 M = TypeVar("M", bound=BaseModel)
 _MAX_BYTES = 4 << 20
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML's safe loader, which would silently keep the last of two equal keys."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise yaml.composer.ComposerError(None, None, f"the key '{key.value}' is there twice",
+                                                      key.start_mark)
+                seen.add((key.tag, key.value))
+        return node
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -38,7 +54,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise MissingInputError(f"cannot be read ({e.strerror})", where=str(path),
                                 todo="Check the path and its permissions") from None
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _UniqueKeys)  # a safe loader
     except (ValueError, RecursionError) as e:
         raise ConfigError(f"is not valid YAML: {e}", where=str(path), todo="Correct it") from None
     except yaml.YAMLError as e:
@@ -72,7 +88,7 @@ def validate_strict(model: type[M], data: dict[str, Any], where: str) -> M:
             todo = f"Did you mean '{near[0]}'?" if near else f"Known keys: {', '.join(known)}"
             raise ConfigError(f"unknown key '{key}'", where=where, todo=todo) from None
         message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"key '{key}': {message} (got {first.get('input')!r:.60})" if key else message,
+        raise ConfigError(f"key '{key}': {message} (got {reprlib.repr(first.get('input')):.60})" if key else message,
                           where=where, todo="Correct the value") from None
 
 

@@ -1,0 +1,259 @@
+"""The files below a folder: listed once, matched with patterns, told by their content, compared by name."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+from spatialbench.errors import InputError, MissingInputError, UsageError
+from spatialbench.scene import Sniffed, sniff
+from spatialbench.scene.folder import WORLD_SUFFIXES
+from spatialbench.scene.sniff import READABLE
+
+__all__ = ["Contents", "Listing", "list_files", "matcher", "nearest"]
+
+_MAX_ENTRIES = 200_000
+_SIDE_SUFFIXES = (".bin", ".mtl", ".png", ".jpg", ".jpeg", ".webp", ".ktx2", ".dds", ".tga", ".tif", ".tiff", ".exr",
+                  ".hdr", ".txt", ".md", ".csv", ".yaml", ".yml", ".html", ".jsonl", ".log", ".py")
+"""Of files that belong to a world, or tell of it, and are none, whatever their bytes look like."""
+_NEAR = 0.75
+_MAX_PAIRS = 100_000
+"""Of names; beyond it similar names are not looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """``files`` are relative, with forward slashes, sorted; ``notes`` say what was not followed."""
+
+    root: Path
+    files: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def list_files(root: Path, *, links: bool = True) -> Listing:
+    """All files below ``root`` but hidden ones.
+
+    A link is followed where it leads to something in ``root`` that is not a folder above it, with ``links`` only;
+    never out of ``root``.
+
+    Raises
+    ------
+    MissingInputError : no such folder.
+    UsageError : it holds more than 200,000 entries.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise MissingInputError("no such folder", where=str(root), todo="Check the path")
+    walk = _Walk(root, root.resolve(), links)
+    walk.into(root, "", (walk.real,))
+    return Listing(root, tuple(sorted(walk.files)), tuple(walk.notes))
+
+
+@dataclass(eq=False)
+class _Walk:
+    root: Path
+    real: Path
+    links: bool
+    files: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    entries: int = 0
+
+    def into(self, folder: Path, prefix: str, above: tuple[Path, ...]) -> None:
+        try:
+            with os.scandir(folder) as found:
+                inside = sorted(found, key=lambda e: e.name)
+        except OSError as error:
+            self.notes.append(f"'{prefix or '.'}' cannot be listed ({error.strerror})")
+            return
+        for entry in inside:
+            if entry.name.startswith(".") or entry.name == "__MACOSX":
+                continue
+            self.entries += 1
+            if self.entries > _MAX_ENTRIES:
+                raise UsageError(f"holds more than {_MAX_ENTRIES:,} files", where=str(self.root),
+                                 todo="Give the folder of the worlds themselves")
+            name = prefix + entry.name
+            try:
+                if entry.is_symlink():
+                    self._link(entry, name, above)
+                elif entry.is_dir():
+                    self.into(Path(entry.path), name + "/", (*above, Path(entry.path).resolve()))
+                elif entry.is_file():
+                    self.files.append(name)
+            except (OSError, RuntimeError):
+                self.notes.append(f"'{name}' cannot be looked at")
+
+    def _link(self, entry: os.DirEntry[str], name: str, above: tuple[Path, ...]) -> None:
+        target = Path(entry.path).resolve()
+        if not target.is_relative_to(self.real):
+            self.notes.append(f"'{name}' is a link that leads out of the folder, and was not followed")
+        elif not self.links:
+            return
+        elif target.is_file():
+            self.files.append(name)
+        elif target.is_dir() and target not in above:
+            self.into(target, name + "/", (*above, target))
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a relative path matches: ``*`` and ``?`` within a name, ``**`` for any folders.
+
+    Takes time of the order of the pattern times the path, whatever they hold.
+    """
+    parts = pattern.split("/")
+
+    def fits(path: str) -> bool:
+        names = path.split("/")
+        row = [True] + [False] * len(names)  # whether the parts so far match the first k names
+        for part in parts:
+            if part == "**":
+                row = [any(row[:k + 1]) for k in range(len(row))]
+            else:
+                row = [False, *(before and _fits(part, name) for before, name in zip(row, names, strict=False))]
+        return row[-1]
+
+    return fits
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Greedy: only the last ``*`` ever needs to take more."""
+    p = n = 0
+    star, taken = -1, 0
+    while n < len(name):
+        if p < len(pattern) and pattern[p] == "*":
+            star, taken, p = p, n, p + 1
+        elif p < len(pattern) and pattern[p] in ("?", name[n]):
+            p, n = p + 1, n + 1
+        elif star >= 0:
+            taken += 1
+            p, n = star + 1, taken
+        else:
+            return False
+    return not pattern[p:].strip("*")
+
+
+class Contents:
+    """What the files of a listing are, by their bytes; each is looked at once, and none is loaded."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._root = listing.root
+        self._look = cache(self._sniff)
+
+    def accepts(self, name: str, clip: bool) -> bool:
+        """Whether it is a video, or else a world that can be read."""
+        found = None if name.lower().endswith(_SIDE_SUFFIXES) else self._look(name)
+        if not isinstance(found, Sniffed):
+            return False
+        return found.kind == "video" if clip else found.kind in READABLE
+
+    def refusal(self, name: str, clip: bool) -> str:
+        """Why it is not accepted, in words; empty when it is."""
+        found = self._look(name)
+        if isinstance(found, Sniffed):
+            good = found.kind == "video" if clip else found.kind in READABLE
+            what = found.label + (f". {found.todo}" if found.todo else "")
+            return "" if good else f"is {what}"
+        return f"{found.what}. {found.todo}"
+
+    def looks_like_a_world(self, name: str) -> bool:
+        """Whether someone may have meant it as a world, readable or not."""
+        if name.lower().endswith(_SIDE_SUFFIXES):
+            return False
+        found = self._look(name)
+        return name.lower().endswith(WORLD_SUFFIXES) or (isinstance(found, Sniffed) and found.kind in (
+            *READABLE, "points-ply", "spz4", "ksplat", "usd", "fbx", "blend", "drc", "off", "collada", "3mf", "lfs"))
+
+    def parts_of(self, name: str) -> Iterator[str]:
+        """Names of the files that a glTF in JSON refers to."""
+        found = self._look(name)
+        if not isinstance(found, Sniffed) or found.kind != "gltf":
+            return
+        try:
+            data = json.loads((self._root / name).read_bytes())
+            uris = [x.get("uri") for key in ("buffers", "images") for x in data.get(key, ())]
+        except (OSError, ValueError, RecursionError, AttributeError, TypeError, MemoryError):
+            return  # its reader says so
+        folder = posixpath.dirname(name)
+        yield from (posixpath.normpath(posixpath.join(folder, unquote(u))) for u in uris
+                    if isinstance(u, str) and not u.startswith("data:"))
+
+    def _sniff(self, name: str) -> Sniffed | InputError:
+        try:
+            return sniff(self._root / name)
+        except InputError as error:
+            return error
+
+
+def nearest(expected: Iterable[str], files: Iterable[str], shared: frozenset[str] = frozenset()
+            ) -> dict[str, tuple[str, str]]:
+    """For names that are not there, the file that was probably meant, and in what it differs.
+
+    In this order: letter case; suffix; both; folder (unless the name without it is ``shared`` by several that are
+    expected, in lower case); a similar name, whose numbers must be the expected ones (more may follow them). Each file
+    serves once, the best pair first.
+    """
+    wanted, names = sorted(set(expected)), [_Name.of(f) for f in sorted(set(files))]
+    by: dict[tuple[str, object], list[_Name]] = {}
+    for n in names:
+        starts = [("ints", n.ints[:k]) for k in range(len(n.ints) + 1)]
+        for key in (("stem", n.stem), ("base", n.base), *starts):
+            by.setdefault(key, []).append(n)
+    compare = sum(len(by.get(("ints", _Name.of(w).ints), ())) for w in wanted) <= _MAX_PAIRS
+    pairs = []
+    for text in wanted:
+        want = _Name.of(text)
+        for have in by.get(("stem", want.stem), ()):
+            case, suffix = have.own_stem != want.own_stem, have.suffix != want.suffix
+            how = "letter case and suffix" if case and suffix else "suffix" if suffix else "letter case"
+            pairs.append((2 * suffix + case if suffix else 0, -1.0, how, text, have.text))
+        for have in by.get(("base", want.base), ()) if want.base not in shared else ():
+            pairs.append((4, -_likeness(want.stem, have.stem), "folder", text, have.text))
+        for have in by.get(("ints", want.ints), ()) if compare else ():
+            if (least := want.likeness(have)) >= _NEAR:
+                pairs.append((5, -least, "name", text, have.text))
+    out: dict[str, tuple[str, str]] = {}
+    used: set[str] = set()
+    for _, _, how, text, found in sorted(pairs):
+        if text not in out and found not in used:
+            out[text] = (found, how)
+            used.add(found)
+    return out
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A path and what is compared of it: lower-case stem (with its folders) and base name, numbers, suffix."""
+
+    text: str
+    own_stem: str
+    stem: str
+    base: str
+    suffix: str
+    ints: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Name:
+        stem, suffix = posixpath.splitext(text)
+        ints = tuple(int(d[:300]) for d in re.findall(r"[0-9]+", stem))
+        return cls(text, stem, stem.lower(), posixpath.basename(text).lower(), suffix.lower(), ints)
+
+    def likeness(self, other: _Name) -> float:
+        """Of the least like pair of folders or names; 0 for another depth."""
+        a, b = self.stem.split("/"), other.stem.split("/")
+        return min(map(_likeness, a, b)) if len(a) == len(b) else 0.0
+
+
+@lru_cache(maxsize=1 << 16)
+def _likeness(a: str, b: str) -> float:
+    if a == b:
+        return 1.0
+    match = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    return match.ratio() if match.real_quick_ratio() >= _NEAR and match.quick_ratio() >= _NEAR else 0.0

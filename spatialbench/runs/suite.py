@@ -1,0 +1,316 @@
+"""What a suite, or a folder of worlds, gives to run: each case of each system with its files."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from spatialbench.errors import UsageError
+from spatialbench.runs.listing import Contents, Listing, list_files, matcher, nearest
+from spatialbench.scene.sniff import READABLE
+from spatialbench.types.case import Case
+from spatialbench.types.suite import ROLES, Suite, SuiteCase
+
+__all__ = ["PlannedWorld", "Problem", "SuitePlan", "plan_folder", "plan_suite"]
+
+State = Literal["ready", "missing", "refused", "unsupported"]
+_CLIPS = ("video", "embodied")
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedWorld:
+    """One case of one system.
+
+    Attributes
+    ----------
+    case_id, system : how its measurements are filed; together unique in a plan.
+    kind : of the case; ``snapshot`` for the worlds of a folder.
+    paths : file by role (``main``, or ``before`` and ``after``), where it is or should be; a role whose pattern is a
+        glob without just one match is left out.
+    state : ``ready`` when all roles are there; ``missing`` or ``refused`` (not a world, or not a clip) when one is not;
+        ``unsupported`` when the suite says that the system cannot express the case.
+    case : what was asked, or None for the worlds of a folder.
+    case_folder : folder that the paths in the case are relative to.
+    """
+
+    case_id: str
+    system: str
+    kind: str
+    paths: dict[str, Path]
+    state: State
+    case: Case | None = None
+    case_folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as the suite says.
+
+    Attributes
+    ----------
+    kind : ``missing`` (no file), ``misnamed`` (one whose name is near), ``ambiguous`` (a glob with several matches),
+        ``refused`` (not a world or clip by its content).
+    system, case_id, role : of what; the system is empty and the role ``image`` for the input image of a case.
+    expected : path or pattern, relative to the root (an image: to the suite's folder); empty in a folder's plan.
+    found : what is there instead, or matches.
+    note : in what a name differs, or what a refused file is.
+    """
+
+    kind: Literal["missing", "misnamed", "ambiguous", "refused"]
+    system: str
+    case_id: str
+    role: str
+    expected: str
+    found: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class SuitePlan:
+    """What is there to run, in the order of the suite (systems, then cases) or of the paths in a folder.
+
+    Attributes
+    ----------
+    root : what paths are relative to.
+    suite : or None for a folder.
+    worlds : every case of every system, whatever its state.
+    problems : in the order of ``worlds``.
+    extra : world files (or clips) beside the expected ones that no case claims, relative to ``root``.
+    notes : links that were not followed, folders that cannot be listed, groups without a second branch.
+    """
+
+    root: Path
+    suite: Suite | None
+    worlds: tuple[PlannedWorld, ...]
+    problems: tuple[Problem, ...] = ()
+    extra: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> tuple[PlannedWorld, ...]:
+        """What can be run."""
+        return tuple(w for w in self.worlds if w.state == "ready")
+
+    def having(self, kind: str) -> tuple[Problem, ...]:
+        """The problems of one kind."""
+        return tuple(p for p in self.problems if p.kind == kind)
+
+
+def plan_suite(suite: Suite, root: Path | None = None) -> SuitePlan:
+    """Find the outputs that a suite names. Files are told by their first MiB; none is loaded.
+
+    Parameters
+    ----------
+    root : folder that the patterns are relative to; the suite's own when None. Links out of it are not followed.
+
+    Raises
+    ------
+    MissingInputError : no such folder.
+    UsageError : not one output is there; the message says what was looked for.
+    """
+    root = suite.folder if root is None else Path(root)
+    listing = list_files(root)
+    search = _Search(suite, listing, Contents(listing))
+    worlds = [search.plan(c, name) for name in suite.systems for c in suite.cases]
+    if not any(search.claimed.values()) and any(w.state != "unsupported" for w in worlds):
+        raise _nothing(suite, listing, search)
+    problems = search.named(search.problems)
+    shown = {f for p in problems for f in p.found}
+    extra = tuple(f for f in search.unclaimed() if f not in shown and search.beside(f))
+    return SuitePlan(root, suite, tuple(worlds), (*_images(suite), *problems), extra,
+                     (*listing.notes, *_lone_branches(suite)))
+
+
+class _Search:
+    """Looks for outputs; ``claimed`` has, for each expected path or pattern, the files that answer it."""
+
+    def __init__(self, suite: Suite, listing: Listing, contents: Contents) -> None:
+        self.suite, self.listing, self.contents = suite, listing, contents
+        self.files = frozenset(listing.files)
+        self.claimed: dict[str, tuple[str, ...]] = {}
+        self.problems: list[Problem] = []
+        self.clips = any(c.case.kind in _CLIPS for c in suite.cases)
+        self.worlds = any(c.case.kind not in _CLIPS for c in suite.cases)
+        self._others: tuple[str, ...] | None = None
+
+    def plan(self, c: SuiteCase, system: str) -> PlannedWorld:
+        case, outputs = c.case, self.suite.systems[system]
+        paths: dict[str, Path] = {}
+        state: State = "ready"
+        roles = () if case.id in outputs.unsupported else ROLES[case.kind]
+        for role in roles:
+            pattern = outputs.pattern(case.id, case.kind, role, system)
+            assert pattern is not None  # load_suite has checked it
+            problem = self._find(pattern, case.kind in _CLIPS)
+            if problem is not None:
+                kind, found, note = problem
+                self.problems.append(Problem(kind, system, case.id, role, pattern, found, note))
+                state = "refused" if kind == "refused" and state != "missing" else "missing"
+            if len(self.claimed[pattern]) == 1:
+                paths[role] = self.listing.root / self.claimed[pattern][0]
+            elif not _is_glob(pattern):
+                paths[role] = self.listing.root / pattern
+        return PlannedWorld(case.id, system, case.kind, paths, state if roles else "unsupported", case, c.folder)
+
+    def _find(self, pattern: str, clip: bool
+              ) -> tuple[Literal["missing", "ambiguous", "refused"], tuple[str, ...], str] | None:
+        if not _is_glob(pattern):
+            there = pattern in self.files
+            self.claimed[pattern] = (pattern,) if there else ()
+            why = self.contents.refusal(pattern, clip) if there else ""
+            return ("refused", (pattern,), why) if why else None if there else ("missing", (), "")
+        fits = matcher(pattern)
+        found = tuple(f for f in self.listing.files if fits(f))
+        good = tuple(f for f in found if self.contents.accepts(f, clip))
+        parts = {p for f in good for p in self.contents.parts_of(f)}
+        good = tuple(f for f in good if f not in parts)
+        self.claimed[pattern] = good
+        if len(good) > 1:
+            return "ambiguous", good, f"{len(good)} files match"
+        if not good and found:
+            return "refused", found[:4], self.contents.refusal(found[0], clip) or "is part of another file"
+        return None if good else ("missing", (), "")
+
+    def unclaimed(self) -> tuple[str, ...]:
+        """Worlds and clips that nothing expected is answered by."""
+        if self._others is None:
+            claimed = {f for files in self.claimed.values() for f in files}
+            claimed |= {f for p in self.problems for f in p.found}
+            some = [f for f in self.listing.files if f not in claimed and (
+                (self.worlds and self.contents.accepts(f, False)) or (self.clips and self.contents.accepts(f, True)))]
+            parts = {p for f in (*some, *claimed) for p in self.contents.parts_of(f)}
+            self._others = tuple(f for f in some if f not in parts)
+        return self._others
+
+    def named(self, problems: list[Problem]) -> list[Problem]:
+        """The problems, with a near name where something is missing and there is one."""
+        bases = Counter(posixpath.basename(p).lower() for p in self.claimed)
+        shared = frozenset(b for b, n in bases.items() if n > 1)
+        gone = [p.expected for p in problems if p.kind == "missing" and not _is_glob(p.expected)]
+        near = nearest(gone, self.unclaimed() if gone else (), shared)
+        return [Problem("misnamed", p.system, p.case_id, p.role, p.expected, (near[p.expected][0],),
+                        near[p.expected][1]) if p.kind == "missing" and p.expected in near else p for p in problems]
+
+    def beside(self, name: str) -> bool:
+        """Whether a file lies in the folder of one of the patterns."""
+        return any(name.startswith(folder) for folder in self._folders())
+
+    def _folders(self) -> set[str]:
+        out = set()
+        for system, outputs in self.suite.systems.items():
+            for text in outputs.outputs.values():
+                start = re.split(r"[{*?]", posixpath.normpath(text).replace("{system}", system))[0]
+                out.add(start.rpartition("/")[0] + "/" if "/" in start else "")
+        return out
+
+
+def _is_glob(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern
+
+
+def _nothing(suite: Suite, listing: Listing, search: _Search) -> UsageError:
+    patterns = [f"'{t}'" for s in suite.systems.values() for t in s.outputs.values()]
+    some = ", ".join(dict.fromkeys(patterns[:6])) + (", ..." if len(patterns) > 6 else "")
+    first = next(iter(search.claimed))
+    near = [p for p in search.named(search.problems) if p.kind == "misnamed"]
+    if near:
+        todo = f"Nearest to '{near[0].expected}' is '{near[0].found[0]}': correct the pattern, or rename the files"
+    elif search.unclaimed():
+        todo = f"There are other worlds or clips, such as '{search.unclaimed()[0]}': correct the pattern"
+    else:
+        todo = "No world and no clip is there at all; --worlds names another folder"
+    links = f"; {listing.notes[0]}" if listing.notes else ""
+    return UsageError(f"not one output was found: looked for {some} ({len(search.claimed):,} paths, the first is "
+                      f"'{first}') in the folder '{listing.root.absolute()}'{links}", where=str(suite.path), todo=todo)
+
+
+def _images(suite: Suite) -> Iterator[Problem]:
+    for c in suite.cases:
+        if c.image is not None and not c.image.is_file():
+            inside = posixpath.relpath(c.image.absolute().as_posix(), suite.folder.absolute().as_posix())
+            yield Problem("missing", "", c.case.id, "image", inside)
+
+
+def _lone_branches(suite: Suite) -> Iterator[str]:
+    pairs = [c.case.pair for c in suite.cases if c.case.kind == "embodied" and c.case.pair is not None]
+    for group in sorted(g for g, n in Counter(p.group for p in pairs).items() if n == 1):
+        yield f"the group '{group}' has one branch only, and is left out of CBF"
+
+
+def plan_folder(root: Path, *, by_folder: bool = False) -> SuitePlan:
+    """Every world in a folder, told by content. Case ids come from the paths.
+
+    The id of ``a/b c.glb`` is ``a-b-c``. Where two would be equal, whatever their letter case, all of them get
+    their suffix as well (``room.glb``, ``room.ply``), and what is still equal a number in the order of the paths.
+    What is meant as a world and cannot be read is a problem of the kind ``refused``. Links are not followed.
+
+    Parameters
+    ----------
+    by_folder : the first folder of a path is the system; otherwise, and for worlds in ``root`` itself, it is ``local``.
+
+    Raises
+    ------
+    MissingInputError : no such folder.
+    UsageError : there is no world in it.
+    """
+    root = Path(root)
+    listing = list_files(root, links=False)
+    contents = Contents(listing)
+    worlds_by_content = [f for f in listing.files if contents.accepts(f, False)]
+    parts = {p for f in worlds_by_content for p in contents.parts_of(f)}
+    found = dict.fromkeys(f for f in worlds_by_content if f not in parts)
+    problems = tuple(Problem("refused", _split(f, by_folder)[0], "", "main", "", (f,), contents.refusal(f, False))
+                     for f in listing.files if f not in found and f not in parts and contents.looks_like_a_world(f))
+    if not found:
+        refused = f"; '{problems[0].found[0]}' {problems[0].note}" if problems else ""
+        raise UsageError(f"no world among the {len(listing.files):,} files of the folder: looked for {_readable()}, "
+                         f"by content{refused}", where=str(root), todo="Give the folder of the worlds")
+    worlds = []
+    systems = {f: _split(f, by_folder) for f in found}
+    for system in sorted({s for s, _ in systems.values()}):
+        ids = _ids([(f, inside) for f, (s, inside) in systems.items() if s == system])
+        worlds += [PlannedWorld(ids[f], system, "snapshot", {"main": root / f}, "ready") for f in ids]
+    return SuitePlan(root, None, tuple(worlds), problems, (), listing.notes)
+
+
+def _readable() -> str:
+    return ", ".join(sorted(set(READABLE) - {"splat-ply"}))
+
+
+def _split(name: str, by_folder: bool) -> tuple[str, str]:
+    """System and path within it."""
+    first, slash, rest = name.partition("/")
+    return (_clean(first) or "local", rest) if by_folder and slash else ("local", name)
+
+
+def _ids(files: list[tuple[str, str]]) -> dict[str, str]:
+    """Case id by file; ``files`` are (path, path within the system), sorted."""
+    plain = {f: _clean(_stem(inside)) or "world" for f, inside in files}
+    count = Counter(i.lower() for i in plain.values())
+    longer = {f: _clean(inside) or "world" if count[plain[f].lower()] > 1 else plain[f] for f, inside in files}
+    out: dict[str, str] = {}
+    used = {i.lower() for i in longer.values()}
+    taken: set[str] = set()
+    for f, id in longer.items():
+        number, own = 2, id
+        while own.lower() in taken or (own != id and own.lower() in used):
+            own, number = f"{id}-{number}", number + 1
+        taken.add(own.lower())
+        out[f] = own
+    return out
+
+
+def _stem(inside: str) -> str:
+    """Without suffix; an unbundled SOG is named by its folder, for its file is always ``meta.json``."""
+    if posixpath.basename(inside).lower() == "meta.json" and "/" in inside:
+        return posixpath.dirname(inside)
+    return posixpath.splitext(inside)[0]
+
+
+def _clean(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:100].rstrip("-._")
