@@ -7,7 +7,7 @@ from spatialbench.types.protocol import Fusion
 
 __all__ = ["collision_warnings", "fusion_warnings"]
 
-_CLIPPED, _HOLES, _FALSE, _FAR = 0.10, 0.10, 0.10, 0.15
+_CLIPPED, _HOLES, _FALSE, _FAR = 0.10, 0.10, 0.25, 0.15
 """Shares from which on a figure of a fused mesh is said; read off rooms that fuse well, which stay well below."""
 
 
