@@ -2,13 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORLD := assets/sample_room.glb
-OUT := results/sample_room
 
 .PHONY: demo test check bench clean
 
 demo: $(VENV)/.installed
-	$(BIN)/spatialbench run $(WORLD) -o $(OUT)
+	$(BIN)/spatialbench run assets/sample_room.glb -o results/sample_room
+	$(BIN)/spatialbench run assets/sample_room_splats.ply -o results/sample_room_splats
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto --dist loadfile

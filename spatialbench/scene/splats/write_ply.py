@@ -45,14 +45,14 @@ def write_splat_ply(splats: GaussianSplats, path: Path, comments: Sequence[str] 
         [0,1], a quaternion of zeros); a comment that is not one line of ASCII, or that states another render mode.
     OSError : when the disk refuses; nothing is left behind then.
     """
-    _check(splats)
-    wide = splats.offset is not None and bool(np.any(splats.offset))
-    header = _header(splats, comments, wide)
+    offset = np.zeros(3) if splats.offset is None else splats.offset
+    _check(splats, offset)
+    header = _header(splats, comments, bool(offset.any()))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as f:
             f.write(header)
-            for block in _rows(splats, wide):
+            for block in _rows(splats, offset):
                 f.write(block.tobytes())
             f.flush()
             os.fsync(f.fileno())
@@ -62,10 +62,9 @@ def write_splat_ply(splats: GaussianSplats, path: Path, comments: Sequence[str] 
         raise
 
 
-def _check(splats: GaussianSplats) -> None:
+def _check(splats: GaussianSplats, offset: NDArray[np.float64]) -> None:
     if not len(splats):
         raise ValueError("a splat file needs at least one splat")
-    offset = np.zeros(3) if splats.offset is None else splats.offset
     for name, values in (("means", splats.means), ("scales", splats.scales), ("quaternions", splats.quaternions),
                          ("opacities", splats.opacities), ("sh", splats.sh), ("offset", offset)):
         if not np.isfinite(values).all():
@@ -97,15 +96,16 @@ def _header(splats: GaussianSplats, comments: Sequence[str], wide: bool) -> byte
     return header
 
 
-def _rows(splats: GaussianSplats, wide: bool) -> Iterator[NDArray[np.void]]:
+def _rows(splats: GaussianSplats, offset: NDArray[np.float64]) -> Iterator[NDArray[np.void]]:
     """Blocks of rows as they stand in the file."""
     width = 3 * splats.sh.shape[1] + 8
+    wide = offset.any()
     kind = np.dtype([("xyz", "<f8" if wide else "<f4", 3), ("rest", "<f4", width)])
     for start in range(0, len(splats), BLOCK):
         part = slice(start, start + BLOCK)
         sh = splats.sh[part]
         rows = np.empty(len(sh), dtype=kind)
-        rows["xyz"] = splats.means[part] + splats.offset if wide else splats.means[part]
+        rows["xyz"] = splats.means[part] + offset if wide else splats.means[part]
         by_channel = sh[:, 1:].transpose(0, 2, 1).reshape(len(sh), -1)
         rows["rest"] = np.concatenate([sh[:, 0], by_channel, _logit(splats.opacities[part])[:, None],
                                        _log(splats.scales[part]), splats.quaternions[part]], axis=1)
