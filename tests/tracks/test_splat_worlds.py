@@ -146,7 +146,7 @@ def test_an_object_has_no_interior(name: str, data_dir: Path) -> None:
 
 
 ASSETS = Path(spatialbench.__file__).parent / "assets"
-BOUNDS = {"M07": 0.01, "M08": 0.05, "M12": 1 / 65, "M13": 0.05, "M14": 0.05, "M25": 1 / 6}
+BOUNDS = {"M07": 0.01, "M08": 0.05, "M12": 1 / 65, "M13": 0.05, "M14": 0.05, "M25": 2 / 6}
 """How far the two may differ; assets/README.md says why."""
 
 
