@@ -20,7 +20,13 @@ __all__ = ["cli", "main"]
 # Commands are imported when they are called, so that --help stays fast.
 _COMMANDS = {
     "run": ("spatialbench.cli.run", "run", "Score one world and write a page that says why."),
+    "batch": ("spatialbench.cli.batch", "batch", "Score many worlds; can be stopped and continued."),
+    "summarize": ("spatialbench.cli.summarize", "summarize", "Tables and a page of many results, with intervals."),
+    "compare": ("spatialbench.cli.compare", "compare", "Two systems on the same cases, with tests."),
     "inspect": ("spatialbench.cli.inspect", "inspect", "Say what a file is and what the importer makes of it."),
+    "suite": ("spatialbench.cli.suite", "suite", "Check what a suite of cases and systems has and lacks."),
+    "case": ("spatialbench.cli.case_init", "case", "Begin a case from what is found in a world; list its keys."),
+    "protocols": ("spatialbench.cli.protocols", "protocols", "List, show and compare protocols."),
     "doctor": ("spatialbench.cli.doctor", "doctor", "Say which backends and scorers can be used here."),
     "metrics": ("spatialbench.cli.metrics", "metrics", "List every metric with its range and what it needs."),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from spatialbench.types import Measurement, Protocol, SnapshotCase, World, load_
 from spatialbench.types.scene import ImportReport
 from spatialbench.world import FrameOverrides, build_world
 
-__all__ = ["RunOptions", "RunResult", "run_world", "write_results"]
+__all__ = ["RunOptions", "RunResult", "check_protocol", "measure_world", "prepare", "run_world", "write_results"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -75,14 +76,38 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     InputError, UsageError : the world, the case or an option is at fault.
     """
     options = options or RunOptions()
-    tell = progress or (lambda label, done, total: None)
+    prepare()
+    protocol = load_protocol(options.protocol, options.settings)
+    check_protocol(protocol)
+    case = None if options.case is None else load_case(options.case)
+    return measure_world(path, protocol, case, options, progress=progress)
+
+
+def prepare() -> None:
+    """Fill the registry with all tracks and plugins, and give compiled loops a place. Once is enough for a process."""
     ensure_kernel_cache()
     load_tracks()
     load_plugins()
-    protocol = load_protocol(options.protocol, options.settings)
-    table = load_normalization(protocol.normalization)
-    _check(protocol)
-    case = None if options.case is None else load_case(options.case)
+
+
+def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, options: RunOptions, *,
+                  case_id: str = "", metrics: Sequence[str] | None = None,
+                  kept: Callable[[ImportReport], Mapping[str, Measurement]] | None = None,
+                  progress: Progress | None = None) -> RunResult:
+    """As :func:`run_world`, with everything resolved, after :func:`prepare` and :func:`check_protocol`.
+
+    Parameters
+    ----------
+    case_id : when there is no case; of the file's name when empty.
+    metrics : only these of the protocol; all when None.
+    kept : gives, from the report of what was read, measurements that are known already and are not made again.
+
+    Raises
+    ------
+    InputError, UsageError : the world or the case is at fault.
+    """
+    tell = progress or (lambda label, done, total: None)
+    table = _table(protocol.normalization)
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     timings: list[dict[str, Any]] = []
     clock = _Clock(timings)
@@ -90,15 +115,18 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     tell("reading the world", 0, 0)
     scene = load_scene(path)
     clock.lap("read")
+    known = {} if kept is None else dict(kept(scene.report))
     world = build_world(scene, protocol, case, options.frame, progress=tell)
     clock.lap("anchor")
     report = complete_report(scene.report, world)
 
-    case_id = case.id if case else _name_of(path)
+    case_id = case.id if case else case_id or _name_of(path)
     observations = Observations(Context(protocol, {"main": world}, case, case_id, options.system,
                                         progress=tell))
     REGISTRY.freeze()
-    measurements = evaluate(protocol.metrics, observations)
+    wanted = set(protocol.metrics if metrics is None else metrics) - set(known)
+    made = {m.metric: m for m in evaluate([id for id in protocol.metrics if id in wanted], observations)}
+    measurements = [m for id in protocol.metrics if (m := made.get(id, known.get(id))) is not None]
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     clock.lap("measure")
     summary = summarise(measurements, REGISTRY.specs(protocol.track), table, preview=True)
@@ -157,7 +185,7 @@ def run_record(result: RunResult) -> dict[str, Any]:
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed, "planner": 0},
         "backends": backends_used(result),
-        "versions": versions(),
+        "versions": dict(_versions()),
         "machine": machine_info(),
     }
 
@@ -191,8 +219,8 @@ def complete_report(report: ImportReport, world: World) -> ImportReport:
                                      "warnings": warnings, "details": details})
 
 
-def _check(protocol: Protocol) -> None:
-    """What would only come out after the world has been looked at: metrics that are none, NavMesh settings.
+def check_protocol(protocol: Protocol) -> None:
+    """What would only come out after the world has been looked at: metrics or a table that are none, NavMesh settings.
 
     Raises
     ------
@@ -205,12 +233,17 @@ def _check(protocol: Protocol) -> None:
         if track != protocol.track:
             raise ConfigError(f"the metric {id} is of the track '{track}', not of '{protocol.track}'",
                               where=f"protocol '{protocol.id}'", todo="Correct 'track' or 'metrics'")
+    load_normalization(protocol.normalization)
     check_settings(protocol.navmesh)
 
 
 def _name_of(path: Path) -> str:
     """A case id from a file name: letters, digits, dot, dash and underscore."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.split(".")[0]).strip("-._") or "world"
+
+
+_table = lru_cache(maxsize=4)(load_normalization)  # a worker measures many worlds, and these do not change
+_versions = lru_cache(maxsize=1)(versions)
 
 
 class _Clock:

@@ -1,0 +1,164 @@
+"""What of a batch is finished, and what is to be done about the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from spatialbench.errors import ResultError
+from spatialbench.observe import REGISTRY
+from spatialbench.runs.batch.job import UnitJob, unit_folder
+from spatialbench.runs.batch.keys import hash_inputs
+from spatialbench.runs.batch.unitfile import UnitHead, inputs_digest, read_head, verify_files
+from spatialbench.scorers import scorer
+from spatialbench.types import Status
+
+__all__ = ["Decision", "Wanted", "decide_all"]
+
+_AGAIN = ("crash", "time", "memory")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What decides: the recipes of the protocol by metric, its table, and what the user insists on; and the metrics
+    whose learned scorers are all here (``came``)."""
+
+    recipes: Mapping[str, str]
+    normalization: str
+    force: bool = False
+    retry_failed: bool = False
+    came: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "came", frozenset(filter(_scorers_came, self.recipes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What happens to a unit.
+
+    Attributes
+    ----------
+    action : ``keep`` what is there, ``run`` all that is asked, ``part`` of it, or ``write`` that there is nothing to
+        run.
+    why : in words.
+    metrics : to be measured.
+    keep : metrics to keep from what is there.
+    failed : of a unit that is kept: it has failed.
+    damaged : what is wrong with the files that are there.
+    """
+
+    job: UnitJob
+    action: Literal["keep", "run", "part", "write"]
+    why: str
+    metrics: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    failed: bool = False
+    damaged: str = ""
+
+
+def decide_all(out: Path, jobs: Iterable[UnitJob], wanted: Wanted, threads: int,
+               tell: Callable[[int], None] = lambda done: None) -> list[Decision]:
+    """A decision for each unit, in order. All bytes of finished units and of their inputs are hashed."""
+    every = list(jobs)
+
+    def one(job: UnitJob) -> Decision:
+        return decide(unit_folder(out, job.system, job.case_id), job, wanted)
+
+    decisions = []
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        for decision in pool.map(one, every) if _large(every) else map(one, every):
+            decisions.append(decision)
+            tell(len(decisions))
+    return decisions
+
+
+def decide(folder: Path, job: UnitJob, wanted: Wanted) -> Decision:
+    """Look at one unit's folder."""
+    nothing = bool(job.absent or job.unsupported or job.kind != "snapshot")
+    fresh: Literal["run", "write"] = "write" if nothing else "run"
+    try:
+        unit = read_head(folder)
+        if unit is not None:
+            verify_files(folder, unit)
+            if (unit.system, unit.case) != (job.system, job.case_id):
+                raise ResultError(f"is of the unit '{unit.unit}'", where=str(folder), todo="It is run again")
+    except ResultError as error:
+        return Decision(job, fresh, "damaged", job.metrics, damaged=str(error))
+    if unit is None:
+        return Decision(job, fresh, "not finished" if (folder / "units.jsonl").exists() else "new", job.metrics)
+    # Whether there is an output at all, and what is in it:
+    inputs = [] if job.absent else hash_inputs(job.roles, job.image, unit.also())
+    if nothing:
+        same = unit.inputs_sha256 == inputs_digest([], job.case) and unit.reason == nothing_to_run(job)[2]
+    else:
+        same = unit.inputs_sha256 == inputs_digest(inputs, job.case) and unit.outcome not in (
+            "missing", "untested", "unsupported")
+    if not same:
+        return Decision(job, fresh, "its input has changed", job.metrics)
+    if nothing or unit.status == "failed":
+        return _without_values(job, unit, wanted, fresh)
+    return _finished(job, unit, wanted)
+
+
+def nothing_to_run(job: UnitJob) -> tuple[Literal["failed", "skipped"], Literal["missing", "untested", "unsupported"],
+                                          str, Status]:
+    """Status, outcome, reason and the metrics' status of a unit of which there is nothing to run."""
+    if job.unsupported:
+        return "skipped", "unsupported", "the suite says that this system cannot express the case", Status.UNSUPPORTED
+    if job.absent:
+        return "failed", "missing", job.absent, Status.UNAVAILABLE
+    return ("skipped", "untested", f"cases of the kind '{job.kind}' are not run by this version", Status.UNTESTED)
+
+
+def _without_values(job: UnitJob, unit: UnitHead, wanted: Wanted, fresh: Literal["run", "write"]) -> Decision:
+    if wanted.force:
+        return Decision(job, fresh, "forced", job.metrics)
+    if unit.again:
+        return Decision(job, fresh, "what it lacked may be there now", job.metrics)
+    if wanted.retry_failed and unit.outcome in _AGAIN:
+        return Decision(job, fresh, f"failed before ({unit.outcome})", job.metrics)
+    if any(unit.recipes.get(id) != wanted.recipes[id] for id in job.metrics):
+        every = tuple(id for id in wanted.recipes if id in {*job.metrics, *unit.recipes})
+        return Decision(job, fresh, "other metrics or another protocol", every)
+    return Decision(job, "keep", f"failed before: {unit.reason}" if unit.status == "failed" else unit.reason,
+                    failed=unit.status == "failed")
+
+
+def _finished(job: UnitJob, unit: UnitHead, wanted: Wanted) -> Decision:
+    there = {m.get("metric"): m.get("status") for m in unit.measurements if isinstance(m, dict)}
+    fresh = tuple(id for id, recipe in wanted.recipes.items() if id in there and unit.recipes.get(id) == recipe)
+    if wanted.force:
+        why, todo = "forced", set(job.metrics)
+    else:
+        todo = set(job.metrics) - set(fresh)
+        why = "changed" if todo & set(there) else "not measured yet"
+        could = {id for id in set(fresh) & set(job.metrics) if there[id] == Status.UNAVAILABLE.value
+                 and (id in wanted.came or wanted.retry_failed)}
+        if could and not todo:
+            why = "was unavailable"
+        todo |= could
+    keep = tuple(id for id in fresh if id not in todo)
+    if todo:
+        metrics = tuple(id for id in wanted.recipes if id in todo)
+        return Decision(job, "part" if keep else "run", f"{why}: {', '.join(metrics)}", metrics, keep)
+    if unit.normalization != wanted.normalization:
+        return Decision(job, "part", "another normalisation", (), fresh)
+    return Decision(job, "keep", "finished")
+
+
+def _large(jobs: list[UnitJob]) -> bool:
+    """Whether hashing the worlds takes long enough for threads to pay, by a sample of them."""
+    sizes = [os.path.getsize(path) for job in jobs[::max(1, len(jobs) // 50)] for path in job.roles.values()
+             if os.path.isfile(path)]
+    return bool(sizes) and sum(sizes) > len(sizes) << 20
+
+
+def _scorers_came(id: str) -> bool:
+    """Whether a metric needs learned scorers, and all are here now."""
+    needed = REGISTRY.metric(id).spec.scorers
+    return bool(needed) and all(scorer(s).usable for s in needed)

@@ -1,0 +1,175 @@
+"""Measures one unit and writes its folder; runs in a worker."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from spatialbench.errors import BackendUnavailableError, MissingInputError, SpatialbenchError
+from spatialbench.observe import REGISTRY
+from spatialbench.runs.batch.job import UnitJob, Work
+from spatialbench.runs.batch.keys import hash_file, hash_inputs, recipes
+from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest, read_unit, unit_content, write_unit
+from spatialbench.runs.single import RunOptions, RunResult, check_protocol, measure_world, write_results
+from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
+from spatialbench.types import Measurement, Protocol, SnapshotCase, Status
+from spatialbench.types.scene import ImportReport
+
+__all__ = ["MakePage", "Measured", "kept_rows", "measure_unit", "without_folder", "write_without_values"]
+
+MakePage = Callable[[RunResult, Sequence[str]], str]
+"""The page (HTML) of a run; the metrics named were kept from an earlier one, and left no pictures."""
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a unit ended: ``status`` and ``reason`` as in ``UnitFile``, ``measured`` the metrics that were run, and a
+    ``note`` for the person who waits."""
+
+    status: str
+    reason: str
+    measured: tuple[str, ...]
+    note: str = ""
+
+
+def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = None) -> Measured:
+    """Measure, or find unreadable, the one world of a unit, and write all files of its folder.
+
+    Metrics in ``work.keep`` are taken from the folder as it is, if the input is still what they were made from.
+
+    Raises
+    ------
+    ResultError : the folder cannot be written.
+    """
+    tell = tell or (lambda label, done, total: None)
+    protocol = _protocol(canonical_json(work.protocol))
+    case = None if work.case is None else SnapshotCase.model_validate(work.case)
+    path = Path(work.roles["main"])
+    earlier = _earlier(work.folder, work.keep)
+    kept: dict[str, Measurement] = {}
+
+    inputs: list[dict[str, Any]] = []
+
+    def known(report: ImportReport) -> Mapping[str, Measurement]:
+        inputs.extend(_inputs(report, work))
+        if earlier is not None and inputs_digest(inputs, work.case) == earlier[0].inputs_sha256:
+            kept.update(earlier[1])
+        return kept
+
+    options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system)
+    try:
+        result = measure_world(path, protocol, case, options, case_id=work.case_id,
+                               metrics=(*work.metrics, *work.keep), kept=known, progress=tell)
+    except SpatialbenchError as error:
+        return _unreadable(work, protocol, error)
+    tell("writing the results", 0, 0)
+    html, note = _page(result, tuple(kept), page if work.page else None)
+    asked = [m.metric for m in result.measurements]
+    unit = unit_content(
+        system=work.system, case=work.case_id, status="done", outcome="done", inputs=inputs,
+        inputs_sha256=inputs_digest(inputs, work.case), recipes=recipes(protocol, asked),
+        normalization=protocol.normalization, files={}, measurements=result.measurements)
+    prepare_folder(work.folder)
+    clear_unit(work.folder)
+    write_results(result, work.folder, html)
+    unit["files"] = hash_files(work.folder, ("import.json", "summary.json", "units.jsonl"))
+    write_unit(work.folder, unit)
+    return Measured("done", "", tuple(id for id in asked if id not in kept), note)
+
+
+def write_without_values(job: UnitJob | Work, folder: Path, protocol: Protocol, metrics: Iterable[str], *,
+                         status: str, outcome: str, reason: str, of_metrics: Status,
+                         inputs: list[dict[str, Any]], inputs_sha256: str, attempts: Iterable[str] = (),
+                         again: bool = False, kept: Mapping[str, Measurement] | None = None) -> None:
+    """Write the folder of a unit that failed: ``metrics`` with one status and the same reason, others as ``kept``.
+
+    Raises
+    ------
+    ResultError : the folder cannot be written.
+    """
+    known, asked = dict(kept or {}), set(metrics)
+    ids = [id for id in protocol.metrics if id in asked or id in known]
+    rows = [Measurement(metric=id, version=REGISTRY.metric(id).spec.version, case=job.case_id, system=job.system,
+                        status=of_metrics, reason=reason) if id in asked else known[id] for id in ids]
+    prepare_folder(folder)
+    clear_unit(folder)
+    write_text(folder / "units.jsonl", units_text(rows))
+    write_unit(folder, unit_content(
+        system=job.system, case=job.case_id, status=status, outcome=outcome, inputs=inputs,
+        inputs_sha256=inputs_sha256, recipes=recipes(protocol, ids), normalization=protocol.normalization,
+        files=hash_files(folder, ("units.jsonl",)), measurements=rows, reason=reason, attempts=attempts, again=again))
+
+
+def hash_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Name -> SHA-256."""
+    return {name: hash_file(folder / name)[1] for name in names}
+
+
+def without_folder(text: str, *folders: str) -> str:
+    """A message without the folder that its paths lie in, so that results do not depend on where the worlds are."""
+    for folder in sorted(filter(None, folders), key=len, reverse=True):
+        text = text.replace(folder.rstrip(os.sep) + os.sep, "")
+    return text
+
+
+def _page(result: RunResult, kept: tuple[str, ...], page: MakePage | None) -> tuple[str | None, str]:
+    """The page, if one is wanted; a fault in it costs the page and not the numbers."""
+    if page is None:
+        return None, ""
+    try:
+        return page(result, kept), ""
+    except Exception as error:
+        traceback.print_exc()
+        return None, f"no page: {type(error).__name__}: {error}"
+
+
+def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Measured:
+    backend = isinstance(error, BackendUnavailableError)
+    reason = without_folder(str(error), work.root, str(Path(work.roles["main"]).parent))
+    inputs = hash_inputs(work.roles, work.image, {})
+    asked = [id for id in protocol.metrics if id in {*work.metrics, *work.keep}]
+    write_without_values(work, work.folder, protocol, asked, status="failed", outcome="unreadable", reason=reason,
+                         of_metrics=Status.UNAVAILABLE if backend else Status.INVALID, inputs=inputs,
+                         inputs_sha256=inputs_digest(inputs, work.case),
+                         again=backend or isinstance(error, MissingInputError))
+    return Measured("failed", reason, tuple(asked))
+
+
+def kept_rows(folder: Path, keep: Iterable[str]) -> dict[str, Measurement]:
+    """Measurements of a complete unit by metric; none when any file is not what it should be."""
+    found = _earlier(folder, keep)
+    return {} if found is None else found[1]
+
+
+def _earlier(folder: Path, keep: Iterable[str]) -> tuple[UnitFile, dict[str, Measurement]] | None:
+    wanted = set(keep)
+    if not wanted:
+        return None
+    try:
+        unit = read_unit(folder)
+        text = folder / "units.jsonl"
+        if unit is None or hash_file(text)[1] != unit.files.get("units.jsonl"):
+            return None
+        return unit, {m.metric: m for m in read_units(text) if m.metric in wanted}
+    except (SpatialbenchError, OSError):
+        return None
+
+
+def _inputs(report: ImportReport, work: Work) -> list[dict[str, Any]]:
+    """What was read, by the reader's own account, with what ``hash_inputs`` looks at beside it."""
+    out = {f.name: {"role": "main", **f.model_dump(mode="json")} for f in report.files}
+    beside = hash_inputs(work.roles, work.image, {}, skip=out)
+    return sorted([*out.values(), *beside], key=lambda f: (f["role"], f["name"]))
+
+
+@lru_cache(maxsize=4)
+def _protocol(text: str) -> Protocol:
+    protocol = Protocol.model_validate_json(text)
+    check_protocol(protocol)
+    return protocol
