@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from spatialbench.errors import SpatialbenchError
 from spatialbench.observe.registry import REGISTRY, Registry
-from spatialbench.types import Protocol, World
+from spatialbench.types import MetricSpec, Protocol, World
 
 __all__ = ["Context", "Observations", "Progress"]
 
@@ -63,6 +64,7 @@ class Observations:
         self._failures: dict[str, SpatialbenchError] = {}
         self._stack: list[str] = []
         self._inner: list[float] = []
+        self._metric: MetricSpec | None = None
         self.timings: list[tuple[str, float]] = []
 
     @property
@@ -92,6 +94,7 @@ class Observations:
         UsageError : no such observation.
         SpatialbenchError : making it failed (now or before).
         """
+        self._declared(name)
         if name in self._values:
             return self._values[name]
         if name in self._failures:
@@ -115,3 +118,24 @@ class Observations:
             if self._inner:
                 self._inner[-1] += spent
         return self._values[name]
+
+    @contextmanager
+    def asked_by(self, spec: MetricSpec) -> Iterator[None]:
+        """While a metric is computed: it may ask for the observations that it declares."""
+        self._metric = spec
+        try:
+            yield
+        finally:
+            self._metric = None
+
+    def _declared(self, name: str) -> None:
+        """Who asks for an observation must have said so: kept results are trusted by what was said."""
+        if self._stack:
+            entry = self._registry.observation(self._stack[-1])
+            who, said = f"observation '{entry.name}'", (*entry.needs, entry.name)
+        elif self._metric is not None:
+            who, said = f"metric {self._metric.id}", self._metric.observations
+        else:
+            return
+        if name not in said:
+            raise RuntimeError(f"{who} asks for '{name}', which it does not declare to need")

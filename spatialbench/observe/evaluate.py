@@ -26,7 +26,8 @@ def evaluate(metrics: Iterable[str], observations: Observations,
     for id in metrics:
         entry = registry.metric(id)
         try:
-            outcome: Outcome = entry.compute(observations)
+            with observations.asked_by(entry.spec):
+                outcome: Outcome = entry.compute(observations)
         except BackendUnavailableError as error:
             outcome = unavailable(str(error))
         except SpatialbenchError as error:

@@ -46,6 +46,7 @@ class RegisteredObservation:
     version : raised when what it gives can change.
     reads : prefixes of the protocol keys it depends on.
     label : what progress shows.
+    needs : names of all observations that it may ask for itself, so that a change of theirs is known to reach it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class RegisteredObservation:
     version: int
     reads: tuple[str, ...]
     label: str
+    needs: tuple[str, ...] = ()
 
 
 class Registry:
@@ -124,12 +126,12 @@ def metric(*, registry: Registry | None = None, **declaration: Any) -> Callable[
     return register
 
 
-def observation(name: str, *, label: str, version: int = 1, reads: Iterable[str] = (),
+def observation(name: str, *, label: str, version: int = 1, reads: Iterable[str] = (), needs: Iterable[str] = (),
                 registry: Registry | None = None) -> Callable[[ObservationFunction], ObservationFunction]:
     """Decorator that registers a function as an observation (fields as ``RegisteredObservation``)."""
     def register(function: ObservationFunction) -> ObservationFunction:
         (registry or REGISTRY).add_observation(
-            RegisteredObservation(name, function, version, tuple(reads), label))
+            RegisteredObservation(name, function, version, tuple(reads), label, tuple(needs)))
         return function
     return register
 

@@ -39,12 +39,12 @@ def test_an_observation_is_made_once_and_shared() -> None:
         made.append("base")
         return 2
 
-    @observation("twice", label="twice", registry=registry)
+    @observation("twice", label="twice", registry=registry, needs=("base",))
     def _twice(obs: Observations) -> int:
         return 2 * int(obs.get("base"))
 
     for name in ("A", "B"):
-        @metric(id=name, registry=registry, **FIELDS)
+        @metric(id=name, registry=registry, observations=("twice", "base"), **FIELDS)
         def _value(obs: Observations) -> Outcome:
             return measured(obs.get("twice") + obs.get("base"))
 
@@ -62,11 +62,11 @@ def test_a_failed_observation_costs_its_metrics_their_value_and_no_other() -> No
         calls.append(1)
         raise BackendUnavailableError("no ray caster", todo="Install one")
 
-    @metric(id="A", registry=registry, **FIELDS)
+    @metric(id="A", registry=registry, observations=("broken",), **FIELDS)
     def _a(obs: Observations) -> Outcome:
         return measured(obs.get("broken"))
 
-    @metric(id="B", registry=registry, **FIELDS)
+    @metric(id="B", registry=registry, observations=("broken",), **FIELDS)
     def _b(obs: Observations) -> Outcome:
         return measured(obs.get("broken"))
 
@@ -95,6 +95,18 @@ def test_an_observation_that_needs_itself_is_a_programming_error() -> None:
 
     with pytest.raises(RuntimeError, match="needs itself"):
         Observations(context(), registry).get("loop")
+
+
+def test_what_is_asked_for_must_have_been_declared() -> None:
+    """Results are kept by what metrics and observations declare: a hidden dependency would keep stale ones."""
+    registry = Registry()
+    observation("base", label="", registry=registry)(lambda obs: 1)
+    observation("sly", label="", registry=registry)(lambda obs: obs.get("base"))
+    metric(id="A", registry=registry, **FIELDS)(lambda obs: measured(obs.get("base")))
+    with pytest.raises(RuntimeError, match="'sly' asks for 'base'"):
+        Observations(context(), registry).get("sly")
+    with pytest.raises(RuntimeError, match="metric A asks for 'base'"):
+        evaluate(["A"], Observations(context(), registry), registry)
 
 
 def test_names_are_unique_frozen_and_found_by_their_neighbours() -> None:
@@ -134,6 +146,12 @@ def test_every_named_observation_is_registered() -> None:
 
 def test_declared_protocol_keys_exist() -> None:
     load_tracks()
-    known = set(type(load_protocol("happyworld-spatial-1")).model_fields)
-    for spec in REGISTRY.specs().values():
-        assert set(spec.reads) <= known, spec.id
+    values = load_protocol("happyworld-spatial-1").model_dump()
+    declared = {key for spec in REGISTRY.specs().values() for key in spec.reads}
+    declared |= {key for spec in REGISTRY.specs().values() for name in spec.observations
+                 for key in REGISTRY.observation(name).reads}
+    for key in declared:
+        at: Any = values
+        for part in key.split("."):
+            assert part in at, key
+            at = at[part]

@@ -131,7 +131,7 @@ def _closure(names: Iterable[str], registry: Registry) -> list[RegisteredObserva
         name = todo.pop()
         if name not in found:
             found[name] = registry.observation(name)
-            todo += getattr(found[name], "needs", ())
+            todo += found[name].needs
     return [found[name] for name in sorted(found)]
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Location", "LocationPlan", "PathImages", "Probes", "Ring"]
 
 _THUMBNAIL = 256
+_PROBING = ("spatial.filled_footprint", "spatial.renderer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,8 @@ def _renderer(obs: Observations) -> Renderer:
                                                         background=views.background, shading=views.shading))
 
 
-@observation("spatial.origin_ring", label="rendering the origin panorama", reads=(*IMAGES, "usability"))
+@observation("spatial.origin_ring", label="rendering the origin panorama", reads=(*IMAGES, "usability"),
+             needs=("spatial.renderer",))
 def _origin_ring(obs: Observations) -> Ring:
     from spatialbench.renderers.trajectories import ring
 
@@ -151,13 +153,15 @@ def _path(obs: Observations) -> TimedPath:
     return action_path([(s.keys, s.seconds) for s in p.segments], p.speed, p.samples_per_second)
 
 
-@observation("spatial.origin_probe", label="probing the origin", reads=(*IMAGES, *COLLISION, "usability"))
+@observation("spatial.origin_probe", label="probing the origin", reads=(*IMAGES, *COLLISION, "usability"),
+             needs=_PROBING)
 def _origin_probe(obs: Observations) -> SampleObservation:
     return _probe(obs, np.zeros((1, 3)))[0]
 
 
 @observation("spatial.path_probes", label="probing the action path",
-             reads=(*IMAGES, *COLLISION, "usability", "path"))
+             reads=(*IMAGES, *COLLISION, "usability", "path"),
+             needs=(*_PROBING, "spatial.path", "spatial.origin_probe"))
 def _path_probes(obs: Observations) -> Probes:
     path = obs.get("spatial.path")
     origin = obs.get("spatial.origin_probe")
@@ -168,7 +172,8 @@ def _path_probes(obs: Observations) -> Probes:
     return Probes(origin, samples, result, path)
 
 
-@observation("spatial.path_images", label="rendering the action path", reads=(*IMAGES, "path", "consistency"))
+@observation("spatial.path_images", label="rendering the action path", reads=(*IMAGES, "path", "consistency"),
+             needs=("spatial.path", "spatial.renderer"))
 def _path_images(obs: Observations) -> PathImages:
     path, views, rule = obs.get("spatial.path"), obs.protocol.views, obs.protocol.consistency
     places, index = np.unique(path.positions, axis=0, return_inverse=True)
@@ -187,7 +192,8 @@ def _path_images(obs: Observations) -> PathImages:
 
 
 @observation("spatial.locations", label="sampling eight locations",
-             reads=(*IMAGES, *COLLISION, "usability", "sampler"))
+             reads=(*IMAGES, *COLLISION, "usability", "sampler"),
+             needs=(*_PROBING, "spatial.origin_ring", "spatial.origin_probe"))
 def _locations(obs: Observations) -> LocationPlan:
     from spatialbench.renderers.trajectories import location_plan
 

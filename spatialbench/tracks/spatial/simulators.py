@@ -78,7 +78,8 @@ def _collision_rays(obs: Observations) -> Any:
     return None if mesh is None else MeshRayCaster(mesh.vertices, mesh.faces)
 
 
-@observation("spatial.placement", label="dropping plates", reads=(*COLLISION, "placement", "supports"))
+@observation("spatial.placement", label="dropping plates", reads=(*COLLISION, "placement", "supports"),
+             needs=("spatial.collision_rays",))
 def _placement(obs: Observations) -> Placement:
     from spatialbench.physics.placement import plan_trials, run_plan
 
