@@ -1,4 +1,4 @@
-"""Compiled loops of fusion: votes of depth images on voxels, distances to triangles; loaded on first use."""
+"""Compiled loops of fusion: incidence of depth, its votes on voxels, distances to triangles; loaded on first use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,57 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["mesh_distances", "vote"]
+__all__ = ["LEAST_COSINE", "STEP_COSINE", "incidence", "mesh_distances", "vote"]
 
 F64 = NDArray[np.float64]
+F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
 
 _HERE = 1e-12
 """A voxel's centre this close to a viewpoint, m, is where the viewpoint is."""
+LEAST_COSINE = 0.25
+"""Normals are guesses where depth is rough or a surface is grazed; no distance is shortened by more than this."""
+STEP_COSINE = 0.15
+"""Below it there is a step between pixels rather than a surface: something thin, whose normal is not known."""
+_UNIT = 128
+"""Incidence is kept in steps of 1/128; the largest, 3^(1/2) in a corner of a face, is 222."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _slope(before: float, here: float, after: float) -> float:
+    """Of inverse depth, by pixel, towards the neighbour that differs less; 0 without a neighbour."""
+    back = here - before if before > 0.0 else np.inf
+    on = after - here if after > 0.0 else np.inf
+    slope = back if abs(back) < abs(on) else on
+    return slope if abs(slope) < np.inf else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def incidence(depth: F32, out: U8) -> None:
+    """What a difference along the axis has to be multiplied with to be one along the normal, in steps of 1/128.
+
+    The ray of a pixel, scaled to advance 1 along the axis, times the unit normal of the plane on which the pixel and
+    its neighbours lie: inverse depth of a plane is linear across an image. It is 1 all over a plane that the axis
+    meets at a right angle. Between ``STEP_COSINE`` and ``LEAST_COSINE`` it becomes the latter, below it 1, as it is
+    for what has no depth. ``depth`` and ``out`` are [S,S] of a 90-degree face.
+    """
+    size = depth.shape[0]
+    half = 0.5 * size
+    inverse = np.zeros((size + 2, size + 2))
+    for i in range(size):
+        for j in range(size):
+            inverse[i + 1, j + 1] = 1.0 / depth[i, j] if depth[i, j] > 0.0 else 0.0
+    for i in range(size):
+        for j in range(size):
+            here = inverse[i + 1, j + 1]
+            cosine = 1.0
+            if here > 0.0:
+                a = half * _slope(inverse[i, j + 1], here, inverse[i + 2, j + 1])
+                b = half * _slope(inverse[i + 1, j], here, inverse[i + 1, j + 2])
+                c = here - a * ((i + 0.5) / half - 1.0) - b * ((j + 0.5) / half - 1.0)
+                cosine = here / math.sqrt(a * a + b * b + c * c)
+            cosine = min(max(cosine, LEAST_COSINE), 1.75) if cosine >= STEP_COSINE else 1.0
+            out[i, j] = np.uint8(cosine * _UNIT + 0.5)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -24,11 +69,11 @@ def _pixel(at: float, last: float) -> Any:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _count(depth: float, z: float, k: int, weight: float, front: float, behind: float, total: F64, near: F64,
-           far: F64) -> None:
+def _count(depth: float, cosine: float, z: float, k: int, weight: float, front: float, behind: float, total: F32,
+           near: F32, far: F32) -> None:
     """One look at voxel ``k`` of a column, ``z`` along the axis of the face that sees it. No branches: they would
     be mispredicted, and memory would be waited for at each of them."""
-    ahead = depth - z
+    ahead = (depth - z) * cosine * (1.0 / _UNIT)
     weight = weight if (depth > 0.0) & (ahead >= -behind) else 0.0
     close = weight if ahead < front else 0.0
     near[k] += close
@@ -37,8 +82,8 @@ def _count(depth: float, z: float, k: int, weight: float, front: float, behind: 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _vote_column(cube: NDArray[np.float32], dx: float, dy: float, bottom: float, voxel: float, front: float,
-                 behind: float, total: F64, near: F64, far: F64) -> None:
+def _vote_column(cube: F32, cosines: U8, dx: float, dy: float, bottom: float, voxel: float, front: float,
+                 behind: float, total: F32, near: F32, far: F32) -> None:
     """What one viewpoint says of a column of voxels whose lowest centre is (dx, dy, bottom) from it."""
     nz = len(total)
     size = cube.shape[1]
@@ -49,38 +94,40 @@ def _vote_column(cube: NDArray[np.float32], dx: float, dy: float, bottom: float,
     else:
         face, level, right = (1, dx, -dy) if dx >= 0.0 else (3, -dx, dy)
     slope = half / level if level > _HERE else 0.0
-    line = cube[face, _pixel(half + right * slope, last)]
+    column = _pixel(half + right * slope, last)
+    line, line_cosines = cube[face, column], cosines[face, column]
     weight = 1.0 / (0.05 + level * level)
     # Voxels k0 <= k < k1 are in the level face, those above and below in the other two.
     k0 = min(max(math.ceil((-level - bottom) / voxel), 0), nz)
     k1 = min(max(math.floor((level - bottom) / voxel) + 1, k0), nz)
     for k in range(k0, k1):
         row = _pixel(half - (bottom + k * voxel) * slope, last)
-        _count(line[row], level, k, weight, front, behind, total, near, far)
-    down = cube[5]
+        _count(line[row], line_cosines[row], level, k, weight, front, behind, total, near, far)
+    down, down_cosines = cube[5], cosines[5]
     for k in range(k0):
         z = -(bottom + k * voxel)
         slope = half / max(z, _HERE)
-        _count(down[_pixel(half - dy * slope, last), _pixel(half + dx * slope, last)], z, k, 1.0 / (0.05 + z * z),
-               front, behind, total, near, far)
-    up = cube[4]
+        row, column = _pixel(half - dy * slope, last), _pixel(half + dx * slope, last)
+        _count(down[row, column], down_cosines[row, column], z, k, 1.0 / (0.05 + z * z), front, behind, total, near,
+               far)
+    up, up_cosines = cube[4], cosines[4]
     for k in range(k1, nz):
         z = bottom + k * voxel
         slope = half / max(z, _HERE)
-        _count(up[_pixel(half + dy * slope, last), _pixel(half + dx * slope, last)], z, k, 1.0 / (0.05 + z * z),
-               front, behind, total, near, far)
+        row, column = _pixel(half + dy * slope, last), _pixel(half + dx * slope, last)
+        _count(up[row, column], up_cosines[row, column], z, k, 1.0 / (0.05 + z * z), front, behind, total, near, far)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def vote(depths: NDArray[np.float32], positions: F64, low: F64, voxel: float, front: float, behind: float,
-         free: float, snap: float, first: int, last: int, distance: NDArray[np.float32],
-         state: NDArray[np.uint8]) -> None:
+def vote(depths: F32, cosines: U8, positions: F64, low: F64, voxel: float, front: float, behind: float, free: float,
+         snap: float, first: int, last: int, distance: F32, state: U8) -> None:
     """Fill the slabs ``first <= i < last`` of ``distance`` and ``state`` [NX,NY,NZ]; see ``volume``.
 
     Parameters
     ----------
     depths : [V,6,S,S] float32 z-depths of the six faces of each viewpoint in the order of ``cube_faces``, 0 where
         nothing is. The four level faces are transposed, [column, row], so that a column of voxels is read in order.
+    cosines : [V,6,S,S] uint8 ``incidence`` of them, in the same layout.
     positions : [V,3] of the viewpoints.
     low : [3] lowest corner of the grid; the centre of voxel 0 lies half a ``voxel`` farther.
     front, behind : truncation, m.
@@ -97,7 +144,7 @@ def vote(depths: NDArray[np.float32], positions: F64, low: F64, voxel: float, fr
             dx = low[0] + (i + 0.5) * voxel - positions[v, 0]
             for j in range(ny):
                 dy = low[1] + (j + 0.5) * voxel - positions[v, 1]
-                _vote_column(depths[v], dx, dy, bottom, voxel, front, behind, total[i - first, j],
+                _vote_column(depths[v], cosines[v], dx, dy, bottom, voxel, front, behind, total[i - first, j],
                              near[i - first, j], far[i - first, j])
     for i in range(first, last):
         for j in range(ny):

@@ -45,10 +45,11 @@ class Depths:
     def __init__(self, renderer: Renderer, settings: Fusion, most: int, on_render: Callable[[], None]) -> None:
         self._renderer, self._settings, self._on_render = renderer, settings, on_render
         size = settings.image
-        if most * 6 * size * size * 4 > _MAX_BYTES:
+        if most * 6 * size * size * 5 > _MAX_BYTES:
             raise UsageError(f"depth of {most} viewpoints with six faces of {size} x {size} pixels takes more than "
                              f"{_MAX_BYTES >> 30} GiB", where="fusion", todo="Lower 'fusion.image' or 'fusion.rounds'")
         self._images = np.empty((most, 6, size, size), np.float32)
+        self._incidence = np.empty((most, 6, size, size), np.uint8)
         self._positions = np.empty((most, 3))
         self._count = 0
 
@@ -65,11 +66,21 @@ class Depths:
         """[V,6,S,S] as ``_kernels.vote`` reads them: level faces transposed."""
         return self._images[:self._count]
 
+    @property
+    def incidence(self) -> NDArray[np.uint8]:
+        """[V,6,S,S] of ``images``, as ``_kernels.incidence`` says."""
+        return self._incidence[:self._count]
+
     def add(self, position: NDArray[np.float64]) -> None:
         """Render one more viewpoint [3]."""
+        from spatialbench.renderers._threads import in_chunks, thread_count
+        from spatialbench.world.fusion import _kernels
+
         images = self.look(position)
-        self._images[self._count, :4] = images[:4].transpose(0, 2, 1)
-        self._images[self._count, 4:] = images[4:]
+        kept, incidence = self._images[self._count], self._incidence[self._count]
+        kept[:4] = images[:4].transpose(0, 2, 1)
+        kept[4:] = images[4:]
+        in_chunks(lambda a, _: _kernels.incidence(kept[a], incidence[a]), 6, 1, thread_count())
         self._positions[self._count] = position
         self._count += 1
 

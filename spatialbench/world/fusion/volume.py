@@ -46,14 +46,18 @@ def fuse_volume(grid: Grid, depths: Depths, settings: Fusion) -> Volume:
     """Votes of all viewpoints on all voxel centres (real-worlds.md section 2).
 
     A centre lies in one face of each viewpoint's cube, at z along that face's axis; the pixel that it falls into
-    has depth d. With the truncations f in front and b behind (``front`` and ``behind`` voxels):
+    has depth d and incidence c, so that the surface is s = c (d - z) in front of the centre, measured along its
+    normal. With the truncations f in front and b behind (``front`` and ``behind`` voxels):
 
-    - d = 0, or d - z < -b: no vote;
-    - d - z < f: value (d - z)/f, weight w = 1/(0.05 m2 + z2);
+    - d = 0, or s < -b: no vote;
+    - s < f: value s/f, weight w = 1/(0.05 m2 + z2);
     - else: value 1 (free space), weight ``free_weight`` w.
 
     ``distance`` is the weighted mean. Both sides are divided by the same f, so that it is linear through a surface
     and its zero stays there: values range from -b/f to 1. What was not seen gets -b/f, as if just behind.
+
+    Without the incidence, a slanted look calls what is half a voxel in front free and says nothing of what is half
+    a voxel behind, and the mean puts walls 4 to 8 mm too far away.
 
     Memory: 5 bytes a voxel. The result is the same for any number of threads.
     """
@@ -63,7 +67,7 @@ def fuse_volume(grid: Grid, depths: Depths, settings: Fusion) -> Volume:
     distance = np.empty(grid.shape, np.float32)
     state = np.empty(grid.shape, np.uint8)
     front, behind = settings.front * grid.voxel, settings.behind * grid.voxel
-    in_chunks(lambda a, b: _kernels.vote(depths.images, depths.positions, grid.low, grid.voxel, front, behind,
-                                         settings.free_weight, SNAP, a, b, distance, state),
+    in_chunks(lambda a, b: _kernels.vote(depths.images, depths.incidence, depths.positions, grid.low, grid.voxel,
+                                         front, behind, settings.free_weight, SNAP, a, b, distance, state),
               grid.shape[0], _SLABS, thread_count())
     return Volume(grid, distance, state)
