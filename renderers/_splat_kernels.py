@@ -39,7 +39,7 @@ _X, _Y, _XX, _XY, _YY, _LOWEST, _OPACITY, _RED, _GREEN, _BLUE, _DEPTH, _HALF_WID
 _DILATION = f32(0.3)
 """Square pixels added to both variances of every projected splat."""
 _ALPHA_MAX = f32(0.999)
-_OPAQUE = f32(1e-4)
+OPAQUE = f32(1e-4)
 """A splat that would leave no more light than this ends the pixel and is not drawn itself."""
 _MASK = u64(0xFFFFFFFF)
 
@@ -337,8 +337,9 @@ _BATCH = 32
 
 @njit(**_INLINE)
 def _add(tile: Any, first: Any, last: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any, lowest: Any, opacity: Any,
-         red: Any, green: Any, blue: Any, depth: Any) -> None:
-    """Blend one splat behind what pixels ``first`` to ``last`` of a tile hold."""
+         red: Any, green: Any, blue: Any, depth: Any, least: Any) -> None:
+    """Blend one splat behind what pixels ``first`` to ``last`` of a tile hold; one that would leave ``least`` of the
+    light or less ends the pixel."""
     for p in range(first, last):
         dx, dy = tile[_PX + p] - x, tile[_PY + p] - y
         v = (xx * dx + xy * dy) * dx + yy * dy * dy
@@ -352,7 +353,7 @@ def _add(tile: Any, first: Any, last: Any, x: Any, y: Any, xx: Any, xy: Any, yy:
         left = tile[_T + p]
         part = left * alpha
         rest = left - part
-        goes_on = rest > _OPAQUE
+        goes_on = rest > least
         part = part if goes_on else f32(0)
         # Added to 0, once: keeping the old value would become a masked store, which some CPUs do slowly.
         tile[_M + p] += depth if (left > f32(0.5)) & (rest <= f32(0.5)) else f32(0)
@@ -364,11 +365,12 @@ def _add(tile: Any, first: Any, last: Any, x: Any, y: Any, xx: Any, xy: Any, yy:
 
 @njit(**_KERNEL)
 def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, first: int, step: int, of_depth: bool,
-          background: Any, ceiling: Any, rgb: Any, depth: Any, alpha: Any) -> None:
+          background: Any, ceiling: Any, least: Any, rgb: Any, depth: Any, alpha: Any) -> None:
     """Sort the list of every ``step``-th tile and draw it, front to back.
 
     Sets ``rgb`` [H,W,3] over ``background``, at most ``ceiling``; ``alpha`` [H,W] before it; median ``depth``
-    [H,W], 0 where alpha is below a half. ``of_depth`` takes each splat's depth for its colour.
+    [H,W], 0 where alpha is below a half. ``of_depth`` takes each splat's depth for its colour. With ``least`` a
+    half instead of ``OPAQUE`` only the depth is right, and is there sooner.
     """
     height, width = alpha.shape
     tile = np.empty(_N * 7, np.float32)
@@ -418,7 +420,7 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, first: i
                     if x - w < left + f32(_STRIP) and x + w > left:
                         at = (strip * TILE + top) * _STRIP
                         _add(tile, u64(at), u64(at + (bottom - top) * _STRIP), x, y, batch[k, _XX], batch[k, _XY],
-                             batch[k, _YY], batch[k, _LOWEST], batch[k, _OPACITY], red, green, blue, z)
+                             batch[k, _YY], batch[k, _LOWEST], batch[k, _OPACITY], red, green, blue, z, least)
         for p in range(_N):
             strip, row, column = p // (_STRIP * TILE), p // _STRIP % TILE, p % _STRIP
             x, y = x0 + strip * _STRIP + column, y0 + row

@@ -125,11 +125,14 @@ class SplatCpuBackend:
         in_chunks(lambda a, _: kernels.scatter(scratch.out, scratch.found[a, :found[a]], *tiles, at[a], lists),
                   shares, 1, threads)
 
+        # Median depth is known once half of the light is gone.
+        least = np.float32(0.5) if set(want) == {"depth"} and not self._expected else kernels.OPAQUE
+
         def blend(of_depth: bool, into: F32) -> None:
             background, ceiling = (np.zeros(3, np.float32), np.inf) if of_depth else (self._background, 1.0)
             in_chunks(lambda a, _: kernels.blend(
                 scratch.out, splats.source, lists, starts, tiles[0], a, shares, of_depth, background,
-                np.float32(ceiling), into, depth, alpha), shares, 1, threads)
+                np.float32(ceiling), least, into, depth, alpha), shares, 1, threads)
 
         if "rgb" in want or not self._expected:
             blend(False, rgb)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["RenderedSight", "Sight"]
 
 _SIZE = 512
-_OPAQUE = 0.5
 
 
 class Sight(Protocol):
@@ -34,7 +33,7 @@ class RenderedSight:
 
     A ray's distance is its pixel's depth along the axis of its image, over the cosine to that axis: on a surface
     across the axis it is exact, elsewhere off by what the surface does within half a pixel (1/512). A pixel with
-    opacity under one half meets nothing (OPEN-1c). Hits have face 0 and no normal.
+    opacity under one half has no depth and meets nothing (OPEN-1c). Hits have face 0 and no normal.
 
     Parameters
     ----------
@@ -85,8 +84,7 @@ class RenderedSight:
             frame[:3, :3], frame[:3, 3] = self._level.T, place
             cameras = [Camera.from_fov(Pose(frame @ c.pose.matrix), 90.0, _SIZE)
                        for c in cube_faces(np.zeros(3), _SIZE)]
-            frames = self._renderer.render(cameras, want=("depth", "alpha"))
-            assert frames.depth is not None
-            assert frames.alpha is not None
-            self._seen = key, np.where(frames.alpha >= _OPAQUE, frames.depth, np.float32(0)), cameras
+            depth = self._renderer.render(cameras, want=("depth",)).depth
+            assert depth is not None
+            self._seen = key, depth, cameras
         return self._seen[1], self._seen[2]

@@ -305,3 +305,22 @@ def test_dispatch_by_geometry(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BackendUnavailableError, match="splat-cpu: Run 'pip install numba'"):
         open_renderer(splats)
+
+
+def test_depth_alone_is_the_same_depth_sooner():
+    """Blending may end at half of the light when nothing else is asked for; not a bit of the depth changes."""
+    rng = np.random.default_rng(5)
+    n = 4000
+    f = np.float32
+    quaternions = rng.normal(size=(n, 4))
+    means = rng.uniform(-2, 2, (n, 3)) + [0, 0, 4]
+    splats = GaussianSplats(means.astype(f), rng.uniform(0.01, 0.2, (n, 3)).astype(f),
+                            (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).astype(f),
+                            rng.uniform(0.05, 1, n).astype(f), rng.normal(size=(n, 1, 3)).astype(f))
+    camera = Camera.from_fov(Pose(np.eye(4)), 80.0, 96, 64)
+    renderer = open_renderer(splats)
+    both, alone = (renderer.render([camera], want=w) for w in (("rgb", "depth", "alpha"), ("depth",)))
+    assert alone.depth.tobytes() == both.depth.tobytes()
+    assert alone.alpha is None
+    assert 0.2 < (both.depth > 0).mean() < 1.0
+    np.testing.assert_array_equal(both.depth > 0, both.alpha >= 0.5)

@@ -115,7 +115,7 @@ def _job(world: PlannedWorld, problem: Problem | None, root: Path, metrics: tupl
     absent = ""
     if world.state == "missing":
         absent = "no output at " + (_said(problem) if problem is not None else "the place that the suite names")
-    return UnitJob(world.system, world.case_id, {r: str(root / p) for r, p in world.paths.items()}, metrics, case,
+    return UnitJob(world.system, world.case_id, {r: str(p.absolute()) for r, p in world.paths.items()}, metrics, case,
                    str(root), image, absent, world.state == "unsupported")
 
 

@@ -23,10 +23,14 @@ def cube_depths(renderer: Renderer, position: NDArray[np.float64], image: int, a
     """[6,image,image] z-depth, row and column, in the order of ``cube_faces``; 0 where alpha is below ``alpha``."""
     from spatialbench.renderers.trajectories import cube_faces
 
-    frames = renderer.render(cube_faces(position, image), want=("depth", "alpha"))
-    if frames.depth is None or frames.alpha is None:
+    # Depth is that of half the light: below an alpha of one half there is none, and alpha need not be drawn.
+    half = alpha == 0.5
+    frames = renderer.render(cube_faces(position, image), want=("depth",) if half else ("depth", "alpha"))
+    if frames.depth is None or (frames.alpha is None and not half):
         raise ValueError(f"the renderer {renderer.name_version} gives no depth or no alpha")
-    seen = (frames.alpha >= np.float32(alpha)) & np.isfinite(frames.depth)
+    seen = np.isfinite(frames.depth)
+    if frames.alpha is not None:
+        seen &= frames.alpha >= np.float32(alpha)
     return np.where(seen, frames.depth, np.float32(0.0)).astype(np.float32, copy=False)
 
 
