@@ -31,8 +31,8 @@ Statistic = Callable[[Array], Array]
 """Case weights [B,C] to one number for each of the B resamples; NaN where a resample leaves it undefined."""
 
 _EXACT_BITS = 52
-_BLOCK = 1 << 21
-"""Cells of a block of weights: 16 MiB."""
+_BLOCK = 1 << 16
+"""Cells of a block of weights: 512 KiB, so that drawing stays in the cache."""
 _KEPT = 1 << 25
 """Up to so many cells (64 MiB) all weights are kept: metrics and systems mostly share their cases, and so the seed."""
 

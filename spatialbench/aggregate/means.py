@@ -20,7 +20,7 @@ def exact_mean(values: Iterable[Number]) -> Fraction:
     ------
     ValueError : when there is no value, or one is not finite.
     """
-    total, n = _sum(exact(v) for v in values)
+    total, n = _sum(_ratio(v) for v in values)
     if n == 0:
         raise ValueError("the mean of no values is undefined")
     return total / n
@@ -34,7 +34,7 @@ def mean(values: Iterable[Number]) -> float:
 def population_std(values: Sequence[Number]) -> float:
     """Standard deviation with ddof = 0 (eq. 27), from the exact variance; 0.0 for one value."""
     middle = exact_mean(values)
-    squares, n = _sum(exact(v) ** 2 for v in values)
+    squares, n = _sum((a * a, b * b) for a, b in map(_ratio, values))
     return _sqrt(squares / n - middle**2)
 
 
@@ -52,12 +52,20 @@ def weighted_mean(pairs: Iterable[tuple[Number, Number]]) -> Fraction:
     return sum((v * w for v, w in items), Fraction(0)) / total
 
 
-def _sum(values: Iterable[Fraction]) -> tuple[Fraction, int]:
-    # Numerators are added within each denominator first: floats share few, and fractions are slow to add.
+def _ratio(x: Number) -> tuple[int, int]:
+    """Numerator and denominator."""
+    if type(x) is float and math.isfinite(x):
+        return x.as_integer_ratio()
+    f = exact(x)
+    return f.numerator, f.denominator
+
+
+def _sum(values: Iterable[tuple[int, int]]) -> tuple[Fraction, int]:
+    # Numerators are added within each denominator first: floats share few, and fractions are slow to make and add.
     parts: dict[int, int] = {}
     n = 0
-    for v in values:
-        parts[v.denominator] = parts.get(v.denominator, 0) + v.numerator
+    for a, b in values:
+        parts[b] = parts.get(b, 0) + a
         n += 1
     return sum((Fraction(p, d) for d, p in parts.items()), Fraction(0)), n
 

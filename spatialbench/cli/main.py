@@ -24,6 +24,7 @@ _COMMANDS = {
     "summarize": ("spatialbench.cli.summarize", "summarize", "Tables and a page of many results, with intervals."),
     "compare": ("spatialbench.cli.compare", "compare", "Two systems on the same cases, with tests."),
     "inspect": ("spatialbench.cli.inspect", "inspect", "Say what a file is and what the importer makes of it."),
+    "convert": ("spatialbench.cli.convert", "convert", "Write a world in another format and in the world frame."),
     "suite": ("spatialbench.cli.suite", "suite", "Check what a suite of cases and systems has and lacks."),
     "case": ("spatialbench.cli.case_init", "case", "Begin a case from what is found in a world; list its keys."),
     "protocols": ("spatialbench.cli.protocols", "protocols", "List, show and compare protocols."),
