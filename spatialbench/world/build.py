@@ -16,6 +16,7 @@ from spatialbench.world.estimates import estimates_json, unit_warning
 from spatialbench.world.fused_collision import fused_collision
 from spatialbench.world.gates import check_gates
 from spatialbench.world.probe import level_percentile, level_ranges, nine_rays
+from spatialbench.world.profile_check import checked_up, profile_camera
 from spatialbench.world.scale import ground_height, ring_depths, scale_decision, scale_world
 from spatialbench.world.start import start
 from spatialbench.world.subject import subject_of
@@ -59,7 +60,14 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     subject = subject_of(scene, up)
 
     tell("looking for the initial camera", 0, 0)
+    up, up_decision, profile_words = checked_up(scene, subject, up, up_decision, unit, protocol)
+    if profile_words:
+        subject = subject_of(scene, up)
     camera, warnings = given_camera(scene, case, overrides, up)
+    warnings += profile_words
+    if camera is None and overrides.profile is not None:
+        camera, words = profile_camera(overrides.profile, subject, up, unit, protocol)
+        warnings += words
     first = start(subject, up, unit, camera, protocol, overrides.scale)
     up_words = first.estimate.warning(protocol.finding.warn_ratio)
     warnings += [w for w in (*first.warnings, up_words) if w]

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from spatialbench.errors import ConfigError, CorruptInputError, UsageError
 from spatialbench.types import Decision, Scene, SnapshotCase
 from spatialbench.types.case import parse_axis
+from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.scene import Source
 
-__all__ = ["CONFIDENCE", "FrameOverrides", "decide_unit", "decide_up", "default_forward", "level_rotation"]
+__all__ = ["CONFIDENCE", "FrameOverrides", "decide_unit", "decide_up", "default_forward", "level_rotation",
+           "prior_up"]
 
 Vec3 = tuple[float, float, float]
 
@@ -35,6 +37,7 @@ class FrameOverrides:
     scale : metres per source unit in place of the protocol's rule; the result is then not the protocol's.
     camera_position : initial camera in the source frame and unit.
     camera_forward : its viewing direction; only the horizontal part is used. None looks the format's way.
+    profile : conventions of the exporter that the user names; below what the file and the case say.
 
     Raises
     ------
@@ -46,6 +49,7 @@ class FrameOverrides:
     scale: float | None = None
     camera_position: Vec3 | None = None
     camera_forward: Vec3 | None = None
+    profile: ExporterProfile | None = None
 
     def __post_init__(self) -> None:
         for name, number in (("unit", self.unit_m), ("scale", self.scale)):
@@ -83,6 +87,13 @@ def decide_up(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrides
             raise ConfigError(f"key 'up': {e}", where=f"case {case.id}", todo="Correct the axis") from None
     if scene.side.up is not None:
         return _up(scene.side.up, scene.side.up_source, "")
+    if overrides.profile is not None and overrides.profile.up is not None:
+        return _up(overrides.profile.up, "profile", f"what {overrides.profile.maker} writes")
+    return prior_up(scene)
+
+
+def prior_up(scene: Scene) -> tuple[NDArray[np.float64], Decision]:
+    """The axis that the format has by convention, when nobody says another."""
     return _up(scene.prior_up, "prior", f"what {scene.report.format} files are by convention")
 
 
@@ -102,10 +113,13 @@ def decide_unit(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrid
     """Metres per source unit, or None when nobody says, and who said so (design section 7)."""
     says: list[tuple[float | None, Source]] = [
         (overrides.unit_m, "user"), (None if case is None else case.unit_m, "case"),
-        (scene.side.unit_m, scene.side.unit_source), (scene.prior_unit_m, "prior")]
+        (scene.side.unit_m, scene.side.unit_source),
+        (None if overrides.profile is None else overrides.profile.unit_m, "profile"), (scene.prior_unit_m, "prior")]
     for value, source in says:
         if value is not None:
             note = f"what {scene.report.format} files are by convention" if source == "prior" else ""
+            if source == "profile" and overrides.profile is not None:
+                note = f"what {overrides.profile.maker} writes"
             return float(value), Decision(value=float(value), source=source, note=note,
                                           confidence=CONFIDENCE[source])
     return None, Decision(value=None, source="none", confidence=0.0,
