@@ -31,8 +31,8 @@ def checked_up(scene: Scene, subject: Subject, up: NDArray[np.float64], decision
     if not usual > protocol.finding.warn_ratio * told:
         return up, decision, []
     words = (f"the profile says that up is {axis_words(up)}, but the file looks as if it were {axis_words(prior)}, as "
-             f"{scene.report.format} files are by convention (E = {usual:.3g} against {told:.3g}): the profile's axis was "
-             "not taken; --up decides")
+             f"{scene.report.format} files are by convention (E = {usual:.3g} against {told:.3g}): the profile's axis "
+             "was not taken; --up decides")
     return prior, by_prior, [words]
 
 
