@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spatialbench.cli.options import axis_option
+from spatialbench.cli.options import axis_option, max_splats_option
 from spatialbench.cli.progress import progress_line
 from spatialbench.errors import InputError
 from spatialbench.types import Decision, Scene
@@ -30,10 +30,12 @@ def inspection(scene: Scene, decisions: dict[str, Decision]) -> dict[str, Any]:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @axis_option("--up", "Up in the file: +Y, -Y, +Z... or x,y,z.")
+@max_splats_option
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="Folder for inspect.json and the contact sheet [default: nothing is written].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else; a refusal is JSON too.")
-def inspect(file: Path, up: tuple[float, float, float] | None, out: Path | None, as_json: bool) -> None:
+def inspect(file: Path, up: tuple[float, float, float] | None, max_splats: int | None, out: Path | None,
+            as_json: bool) -> None:
     """Say what FILE is, what was read, repaired and decided, and draw it from four sides."""
     from spatialbench.scene import load_scene
     from spatialbench.world import FrameOverrides
@@ -42,7 +44,7 @@ def inspect(file: Path, up: tuple[float, float, float] | None, out: Path | None,
     try:
         with progress_line(not as_json) as tell:
             tell("reading the world", 0, 0)
-            scene = load_scene(file)
+            scene = load_scene(file, max_splats)
             overrides = FrameOverrides(up=up)
             axis, up_decision = decide_up(scene, None, overrides)
             _, unit_decision = decide_unit(scene, None, overrides)
@@ -76,9 +78,12 @@ def _write(out: Path, scene: Scene, up: Any, found: dict[str, Any]) -> None:
 
 
 def _print(file: Path, found: dict[str, Any]) -> None:
-    what = (f"{found['n_splats']:,} splats, SH degree {found['sh_degree']}" if found["kind"] == "splats"
-            else f"{found['n_faces']:,} faces, {found['n_vertices']:,} vertices, {found['n_textures']} textures")
-    click.echo(f"{file.name}: {found['format']}, {what}")
+    kind, what = found["kind"], []
+    if kind in ("splats", "both"):
+        what.append(f"{found['n_splats']:,} splats, SH degree {found['sh_degree']}")
+    if kind != "splats":
+        what.append(f"{found['n_faces']:,} faces, {found['n_vertices']:,} vertices, {found['n_textures']} textures")
+    click.echo(f"{file.name}: {found['format']}, {' and '.join(what)}")
     low, high = found["bounds"]
     size = " x ".join(f"{b - a:.3g}" for a, b in zip(low, high, strict=True))
     click.echo(f"bounds:  {[round(x, 4) for x in low]} to {[round(x, 4) for x in high]} ({size} units of the file)")

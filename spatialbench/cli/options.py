@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from spatialbench.types.case import parse_axis
+from spatialbench.types.profile import ExporterProfile, load_profile, profile_names
 
-__all__ = ["axis_option", "read_axis", "read_vector"]
+__all__ = ["axis_option", "export_options", "max_splats_option", "read_axis", "read_profile", "read_vector"]
 
 Vec3 = tuple[float, float, float]
 
@@ -40,3 +41,24 @@ def read_axis(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 def axis_option(name: str, text: str) -> Callable[[Any], Any]:
     """An option that takes an axis."""
     return click.option(name, callback=read_axis, metavar="AXIS", help=text)
+
+
+def max_splats_option(command: Any) -> Any:
+    """``--max-splats N``: how much of a large world of splats is read."""
+    return click.option("--max-splats", type=click.IntRange(min=1), metavar="N",
+                        help="Read at most N splats, picked evenly by a fixed rule; said in the report.")(command)
+
+
+def read_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> ExporterProfile | None:
+    """A packaged profile by name, or a YAML file."""
+    return None if value is None else load_profile(value)
+
+
+def export_options(command: Any) -> Any:
+    """``--profile`` and ``--opacity``: what is known of the program that wrote the world."""
+    opacity = click.option("--opacity", type=click.Choice(["logit", "activated"]),
+                           help="How opacities of splats are stored [default: as the format asks].")
+    profile = click.option("--profile", callback=read_profile, metavar="NAME",
+                           help=f"Conventions of what wrote the world: {', '.join(profile_names())}, or a YAML file. "
+                                "They are checked against the world.")
+    return profile(opacity(command))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from spatialbench.cli.options import axis_option, read_vector
+from spatialbench.cli.options import axis_option, export_options, max_splats_option, read_vector
 from spatialbench.cli.progress import progress_line
+from spatialbench.types.profile import ExporterProfile
 
 __all__ = ["run"]
 
@@ -31,12 +33,15 @@ __all__ = ["run"]
 @click.option("--camera", callback=read_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
 @click.option("--forward", callback=read_vector, metavar="X,Y,Z",
               help="Direction that camera looks in [default: the format's own].")
+@export_options
+@max_splats_option
 @click.option("--no-page", is_flag=True, help="Skip report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(world: Path, case: Path | None, out: Path | None, protocol: str, settings: tuple[str, ...], system: str,
         up: tuple[float, float, float] | None, unit: float | None, scale: float | None,
         camera: tuple[float, float, float] | None, forward: tuple[float, float, float] | None,
+        profile: ExporterProfile | None, opacity: Literal["logit", "activated"] | None, max_splats: int | None,
         no_page: bool, as_json: bool, quiet: bool) -> None:
     """Score WORLD (a mesh or Gaussian splats, in any format that is read) and write its folder with report.html.
 
@@ -51,8 +56,10 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.runs.store import check_folder
     from spatialbench.world import FrameOverrides
 
-    frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
-    options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame)
+    frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward,
+                           profile=profile, opacity=opacity)
+    options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame,
+                         max_splats=max_splats)
     check_folder(out if out is not None else Path("results"))
     if not (quiet or as_json or kernels_compiled()):
         click.echo("The first run on a machine compiles: about half a minute more, once.", err=True)

@@ -41,6 +41,7 @@ class RunOptions:
     case : case file, or None.
     system : name the measurements are filed under.
     frame : overrides of up, unit, scale and camera.
+    max_splats : of larger worlds only so many splats are read; None for all.
     """
 
     protocol: str = "happyworld-spatial-1"
@@ -48,6 +49,7 @@ class RunOptions:
     case: Path | None = None
     system: str = "local"
     frame: FrameOverrides = field(default_factory=FrameOverrides)
+    max_splats: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     clock = _Clock(timings)
 
     tell("reading the world", 0, 0)
-    scene = load_scene(path)
+    scene = load_scene(path, options.max_splats)
     clock.lap("read")
     known = {} if kept is None else dict(kept(scene.report))
     world = build_world(scene, protocol, case, options.frame, progress=tell)

@@ -11,8 +11,10 @@ from spatialbench.errors import CorruptInputError, EmptyWorldError
 from spatialbench.scene.log import ReadLog, Soup, plural
 from spatialbench.types import TriangleMesh
 
-__all__ = ["check_indices", "check_used_finite", "clean"]
+__all__ = ["WARN_SHARE", "check_indices", "check_used_finite", "clean"]
 
+WARN_SHARE = 0.05
+"""Of the faces (or corners): when more are mended, that is a warning too."""
 _CHUNK = 1 << 17
 _LARGEST = float(np.finfo(np.float32).max)
 _EPS = float(np.finfo(np.float64).eps)
@@ -102,10 +104,22 @@ def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
         vertices = vertices[used]
     log.repair("faces_duplicate", _count_duplicates(vertices, faces), "same corners as an earlier face; kept")
     uv, colors = _mend_uv(uv, log), _mend_colors(colors, log)
+    _warn_of_many(log, len(soup.faces))
     kept = np.flatnonzero(np.bincount(ids, minlength=len(soup.materials)))
     renumbered = (np.cumsum(np.isin(np.arange(len(soup.materials)), kept)) - 1).astype(np.int32)
     return TriangleMesh(vertices=vertices, faces=faces, material_ids=renumbered[ids],
                         materials=tuple(soup.materials[i] for i in kept), uv=uv, colors=colors)
+
+
+def _warn_of_many(log: ReadLog, n_faces: int) -> None:
+    """Say which repairs took more than ``WARN_SHARE`` of the faces, or of their corners."""
+    for name, words, whole in (("faces_degenerate", "faces have no area and were dropped", n_faces),
+                               ("faces_duplicate", "faces have the corners of an earlier one", n_faces),
+                               ("uv_nonfinite", "corners had texture coordinates that are not finite", 3 * n_faces),
+                               ("colors_nonfinite", "corners had colours that are not finite", 3 * n_faces)):
+        count = log.repairs[name].count if name in log.repairs else 0
+        if count > WARN_SHARE * whole:
+            log.warn(f"{count:,} of {whole:,} {words} ({count / whole:.0%}): look at how the world was exported")
 
 
 def _without_area(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import mmap
 import posixpath
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,23 +16,16 @@ from spatialbench.errors import CorruptInputError, MissingInputError
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import InputFile
 
-__all__ = ["WORLD_SUFFIXES", "WorldFolder", "check_given_path", "main_file"]
+__all__ = ["WORLD_SUFFIXES", "FileBytes", "WorldFolder", "check_given_path"]
 
-WORLD_SUFFIXES = (".glb", ".gltf", ".obj", ".ply", ".stl", ".spz", ".sog", ".splat", ".ksplat", ".usd", ".usda",
-                  ".usdc", ".usdz")
+WORLD_SUFFIXES = (".glb", ".gltf", ".obj", ".ply", ".stl", ".spz", ".sog", ".splat", ".ksplat", ".off", ".3mf", ".drc",
+                  ".usd", ".usda", ".usdc", ".usdz")
+FileBytes = bytes | mmap.mmap
+"""All of a file: read, or mapped where it is large."""
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*:")
 _CONTROL = re.compile(r"[\x00-\x1f]")
-
-
-def main_file(path: Path) -> Path:
-    """The file that a folder is read through, where the folder as a whole is one world: ``meta.json`` of an unbundled
-    SOG. Any other path is given back as it is.
-    """
-    try:
-        meta = path / "meta.json"
-        return meta if path.is_dir() and meta.is_file() else path
-    except (OSError, ValueError):
-        return path
+_MAPPED = 16 << 20
+"""Bytes from which a file is mapped rather than read."""
 
 
 def check_given_path(path: Path) -> None:
@@ -71,6 +68,22 @@ class WorldFolder:
     def read_main(self) -> bytes:
         """All bytes of the file that was given."""
         return self._read(self.path, self.path.name)
+
+    @contextlib.contextmanager
+    def mapped_main(self) -> Iterator[FileBytes]:
+        """The bytes of the file that was given, in place where there are many; hashed meanwhile in another thread."""
+        data = self._map(self.path)
+        if isinstance(data, bytes):
+            yield data
+            return
+        digest = hashlib.sha256()
+        hashing = threading.Thread(target=digest.update, args=(data,))
+        hashing.start()
+        try:
+            yield data
+        finally:
+            hashing.join()
+        self._log.files.append(InputFile(name=self.path.name, bytes=len(data), sha256=digest.hexdigest()))
 
     def read(self, reference: str, *, encoded: bool = False, needed_by: str = "") -> bytes:
         """The bytes of a file that the world refers to.
@@ -122,6 +135,15 @@ class WorldFolder:
         except (OSError, ValueError, RuntimeError):
             return False
         return any(target.is_relative_to(home) for home in homes)
+
+    def _map(self, path: Path) -> FileBytes:
+        try:
+            if path.stat().st_size >= _MAPPED:
+                with path.open("rb") as f:
+                    return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            pass  # reading it says why, or can do without
+        return self.read_main()
 
     def _read(self, path: Path, name: str, needed_by: str = "") -> bytes:
         by = f" (needed by {needed_by})" if needed_by else ""

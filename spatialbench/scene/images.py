@@ -1,24 +1,48 @@
-"""Decoding textures with bounds on size and memory; what cannot be decoded is a warning."""
+"""Decoding textures with bounds on size and memory.
+
+What is broken, missing or too large is a warning, as the material is drawn without it; a sound texture of a kind that
+this version cannot decode is an error, as the world is whole and would be drawn wrong.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import warnings
+import weakref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.errors import UnsupportedFormatError
 from spatialbench.scene.log import ReadLog
 
-__all__ = ["MAX_TEXTURE_PIXELS", "MAX_TEXTURE_TOTAL", "TextureStore"]
+__all__ = ["MAX_TEXTURE_PIXELS", "MAX_TEXTURE_TOTAL", "TextureStore", "UndecodedTextureError", "encoded_image"]
 
 MAX_TEXTURE_PIXELS = 8192 * 8192
 """Larger images are not decoded: a few kilobytes can announce billions of pixels."""
 MAX_TEXTURE_TOTAL = 2 << 30
 """Bytes of decoded textures of one world."""
 _UNDECODED = {b"\xabKTX 20\xbb": "KTX2 (Basis)", b"DDS ": "DDS"}
+_PORTABLE = (b"\x89PNG", b"\xff\xd8\xff")
+_ENCODED: dict[int, tuple[weakref.ref[NDArray[np.uint8]], bytes]] = {}
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+
+
+def encoded_image(pixels: NDArray[np.uint8]) -> bytes | None:
+    """The PNG or JPEG that the pixels were decoded from, as it was in the world's files; None for all others."""
+    found = _ENCODED.get(id(pixels))
+    return found[1] if found is not None and found[0]() is pixels else None
+
+
+def _remember(pixels: NDArray[np.uint8], data: bytes) -> None:
+    key = id(pixels)
+    if data.startswith(_PORTABLE):
+        _ENCODED[key] = (weakref.ref(pixels, lambda _: _ENCODED.pop(key, None)), data)
+
+
+class UndecodedTextureError(UnsupportedFormatError):
+    """A texture of a kind that is not decoded."""
 
 
 class TextureStore:
@@ -30,7 +54,12 @@ class TextureStore:
         self._bytes = 0
 
     def decode(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
-        """Pixels [H,W,4] uint8, top row first, sRGB with linear alpha; None with a warning when impossible."""
+        """Pixels [H,W,4] uint8, top row first, sRGB with linear alpha; None with a warning when impossible.
+
+        Raises
+        ------
+        UndecodedTextureError : a kind that is not decoded.
+        """
         key = hashlib.sha256(data).hexdigest()
         if key not in self._seen:
             self._seen[key] = self._decode(data, name)
@@ -40,7 +69,8 @@ class TextureStore:
     def _decode(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
         for magic, label in _UNDECODED.items():
             if data.startswith(magic):
-                return self._skip(name, f"is a {label} texture, which is not decoded")
+                raise UndecodedTextureError(f"the texture '{name}' is of the kind {label}, which is not decoded",
+                                            where=name, todo="Export it with PNG, JPEG or WebP textures")
         from PIL import Image
 
         try:
@@ -61,6 +91,7 @@ class TextureStore:
             return self._skip(name, f"cannot be decoded ({type(e).__name__})")
         self._bytes += pixels.nbytes
         pixels.setflags(write=False)
+        _remember(pixels, data)
         return pixels
 
     def _skip(self, name: str, why: str) -> NDArray[np.uint8] | None:

@@ -2,49 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from spatialbench.errors import CorruptInputError
+from spatialbench.errors import CorruptInputError, InputError
 from spatialbench.scene.clean import clean
-from spatialbench.scene.folder import WorldFolder, main_file
+from spatialbench.scene.draco import read_drc
+from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.gltf import read_gltf
+from spatialbench.scene.images import UndecodedTextureError
+from spatialbench.scene.layers import LAYERS_UP, read_layers
 from spatialbench.scene.log import ReadLog, Soup
 from spatialbench.scene.obj import read_obj
+from spatialbench.scene.off import read_off
+from spatialbench.scene.pair import join_pair
 from spatialbench.scene.ply import read_ply
 from spatialbench.scene.sidecar import read_side_car
+from spatialbench.scene.sky import flag_sky
 from spatialbench.scene.sniff import READABLE, Sniffed, refuse, sniff
-from spatialbench.scene.splats import SPLAT_KINDS, load_splats
+from spatialbench.scene.splats import SPLAT_KINDS, judge, load_splats, report_splats, thin
 from spatialbench.scene.stl import read_stl
-from spatialbench.types import ImportReport, Material, Scene, TriangleMesh
+from spatialbench.scene.threemf import read_3mf
+from spatialbench.scene.usd import read_usd
+from spatialbench.scene.world_files import WorldFiles, world_files
+from spatialbench.types import ImportReport, Material, Scene, SideCar, TriangleMesh
 
 __all__ = ["LARGEST_PLAUSIBLE", "PRIORS", "load_scene"]
 
 _Y, _Z = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 PRIORS: dict[str, tuple[tuple[float, float, float], float | None]] = {
-    "glb": (_Y, 1.0), "gltf": (_Y, 1.0), "obj": (_Y, None), "ply": (_Y, None), "stl": (_Z, None)}
+    "glb": (_Y, 1.0), "gltf": (_Y, 1.0), "obj": (_Y, None), "ply": (_Y, None), "off": (_Y, None), "stl": (_Z, None),
+    "3mf": (_Z, 0.001), "drc": (_Y, None), "usd": (_Y, 0.01)}
 """Up axis and metres per unit that the convention of each format gives (design, section 7)."""
-_SUFFIXES = {"splat-ply": ("ply",), "sog": ("sog", "json", "zip")}
+_SUFFIXES = {"usd": ("usd", "usda", "usdc", "usdz"), "splat-ply": ("ply",), "sog": ("sog", "json", "zip")}
 LARGEST_PLAUSIBLE = 1000.0
 """Metres: a world that is larger is warned about; a thousandth of it is a room."""
 
 
-def load_scene(path: Path) -> Scene:
-    """Read a world file of any supported format, told by its content.
+def load_scene(path: Path, max_splats: int | None = None) -> Scene:
+    """Read a world of any supported format, told by its content.
 
-    Meshes (glTF, GLB, OBJ, PLY, STL) come with their scene graph flattened, splats (3DGS PLY, compressed PLY, SPZ,
-    .splat, SOG) with activated values. Both are in the file's own frame and unit. Everything that was repaired or
-    ignored is in the report. Anchoring decides on the frame; nothing is decided here.
+    Meshes (glTF, GLB, OBJ, PLY, STL, OFF, 3MF, Draco, USD) come with their scene graph flattened, splats (3DGS PLY,
+    compressed PLY, SPZ, .splat, KSPLAT, SOG, also inside of glTF) with activated values. Both are in the file's own
+    frame and unit. Everything that was repaired or ignored is in the report. Anchoring decides on the frame; nothing is
+    decided here. For folders, layers and colliders see :func:`~spatialbench.scene.world_files.world_files`.
+
+    Of more than ``max_splats`` splats a part is read, chosen by a fixed rule and spread evenly over the file.
 
     Raises
     ------
-    MissingInputError : the file, or a file that its geometry needs, is not there; or a folder was given.
+    MissingInputError : the file, or a file that its geometry needs, is not there; or a folder that is no one world.
     UnsupportedFormatError : something else than a world that can be read; the message says what it is.
     CorruptInputError : cut off, out-of-range indices, vertices that are not finite, and the like.
     EmptyWorldError : no face with an area, no splat that can be drawn.
+    UsageError : ``max_splats`` is less than 1.
     """
-    path = main_file(Path(path))
+    files = world_files(Path(path))
+    if files.layers:
+        return _load_layers(files)
+    scene = _load_file(files.main, max_splats)
+    if files.collider is None:
+        return scene
+    try:
+        collider = _load_file(files.collider)
+    except InputError as e:
+        scene.report.warnings.append(f"the collider '{files.collider.name}' is not used: it {e.what}")
+        return scene
+    return join_pair(scene, collider)
+
+
+def _load_layers(files: WorldFiles) -> Scene:
+    log = ReadLog(format="ply")
+    if files.left_out:
+        log.warn(f"beside the layers, {', '.join(files.left_out[:8])} in the folder is not read")
+    folder = WorldFolder(files.main, log)
+
+    def read() -> Soup:
+        soup = read_layers(files.layers, folder, log)
+        soup.up = LAYERS_UP
+        return soup
+
+    scene = _mesh_scene(files.main, "ply", read, folder, log, str(files.main.parent))
+    if scene.side.up_source == "file":  # no layer states it: it is what their maker does
+        scene = replace(scene, side=replace(scene.side, up_source="profile"))
+    return scene
+
+
+def _load_file(path: Path, max_splats: int | None = None) -> Scene:
     found = sniff(path)
     if found.kind not in READABLE:
         raise refuse(found, path)
@@ -54,21 +102,41 @@ def load_scene(path: Path) -> Scene:
         log.warn(f"the file is named '.{suffix}' but holds {found.label}, and is read as that")
     folder = WorldFolder(path, log)
     where = str(path)
+    if found.kind in SPLAT_KINDS:
+        with _bounded(where):
+            return load_splats(found.kind, path, folder, log, max_splats)
+    return _mesh_scene(path, found.kind, lambda: _read(found, folder, log, where), folder, log, where, max_splats)
+
+
+@contextmanager
+def _bounded(where: str) -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):  # bad numbers are looked for and named; NumPy need not warn of them too
-            if found.kind in SPLAT_KINDS:
-                return load_splats(found.kind, path, folder, log)
-            soup = _read(found, folder, log, where)
-            side = read_side_car(folder, soup.cameras, log)
-            mesh = clean(soup, log, where)
+            yield
+    except UndecodedTextureError as e:  # raised where the world's path is not known
+        raise e if e.where.startswith(where) else UndecodedTextureError(e.what, where=f"{where}, {e.where}",
+                                                                        todo=e.todo) from None
     except MemoryError:
         raise CorruptInputError("needs more memory than there is", where=where, todo="Simplify the world") from None
-    report = _report(mesh, log)
-    up, unit = PRIORS[found.kind]
-    return Scene(path=path, mesh=mesh, prior_up=np.array(up), prior_unit_m=unit, report=report, side=side)
+
+
+def _mesh_scene(path: Path, kind: str, read: Callable[[], Soup], folder: WorldFolder, log: ReadLog,
+                where: str, max_splats: int | None = None) -> Scene:
+    with _bounded(where):
+        soup = read()
+        side = _side(soup, read_side_car(folder, soup.cameras, log))
+        splats = None if soup.splats is None else judge(thin(soup.splats, max_splats, log), log, where)
+        mesh = flag_sky(clean(soup, log, where), log) if len(soup.faces) or splats is None else None
+    up, unit = PRIORS[kind]
+    reports = [] if mesh is None else [_report(mesh, log, side.unit_m or unit or 1.0)]
+    reports += [] if splats is None else [report_splats(splats, log)]
+    return Scene(path=path, mesh=mesh, prior_up=np.array(up), prior_unit_m=unit,
+                 report=reports[0] if len(reports) == 1 else _report_both(*reports), side=side, splats=splats)
 
 
 def _read(found: Sniffed, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
+    if found.kind == "usd":
+        return read_usd(folder, log, where)
     data = folder.read_main()
     if found.kind in ("glb", "gltf"):
         return read_gltf(data, folder, log, where)
@@ -76,13 +144,28 @@ def _read(found: Sniffed, folder: WorldFolder, log: ReadLog, where: str) -> Soup
         return read_obj(data, folder, log, where)
     if found.kind == "ply":
         return read_ply(data, folder, log, where)
+    if found.kind == "off":
+        return read_off(data, log, where)
+    if found.kind == "drc":
+        return read_drc(data, log, where)
+    if found.kind == "3mf":
+        return read_3mf(data, log, where)
     return read_stl(data, log, where)
 
 
-def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:
+def _side(soup: Soup, side: SideCar) -> SideCar:
+    """What the side-car says, filled up by what the file itself does."""
+    if side.up is None and soup.up is not None:
+        side = replace(side, up=soup.up, up_source="file")
+    if side.unit_m is None and soup.unit_m is not None:
+        side = replace(side, unit_m=soup.unit_m, unit_source="file")
+    return side
+
+
+def _report(mesh: TriangleMesh, log: ReadLog, unit_m: float) -> ImportReport:
     bounds = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])  # faces use all of them
     extent = float((bounds[1] - bounds[0]).max())
-    if extent > LARGEST_PLAUSIBLE:
+    if extent * unit_m > LARGEST_PLAUSIBLE:
         log.warn(f"the world is {extent:g} units long: not plausible for metres, it looks like millimetres "
                  "(set the scale, 0.001 for millimetres)")
     return ImportReport(
@@ -90,6 +173,15 @@ def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:
         n_materials=len(mesh.materials), n_textures=log.n_textures, has_color=_has_color(mesh),
         brings_lights=log.brings_lights, bounds=bounds.tolist(), repairs=list(log.repairs.values()),
         warnings=log.warnings, details=log.details)
+
+
+def _report_both(mesh: ImportReport, splats: ImportReport) -> ImportReport:
+    """Of a file with a mesh and splats; both were read into one log."""
+    ends = np.array([mesh.bounds, splats.bounds])
+    bounds = np.stack([ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)])
+    return mesh.model_copy(update={"kind": "both", "n_splats": splats.n_splats, "sh_degree": splats.sh_degree,
+                                   "has_color": True, "bounds": bounds.tolist(), "decisions": splats.decisions,
+                                   "repairs": splats.repairs})
 
 
 def _has_color(mesh: TriangleMesh) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types import InputFile, Material, Pose, Repair
+from spatialbench.types import Decision, InputFile, Material, Pose, Repair
+
+if TYPE_CHECKING:
+    from spatialbench.scene.splats.raw import RawSplats
 
 __all__ = ["MAX_FACES", "MAX_VERTICES", "ReadLog", "Soup", "plural", "warn_folded"]
 
@@ -32,6 +35,7 @@ class ReadLog:
     warnings: list[str] = field(default_factory=list)
     repairs: dict[str, Repair] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
     brings_lights: bool = False
     n_textures: int = 0
 
@@ -63,6 +67,9 @@ class Soup:
     uv : [F,3,2] float32, v down, or None.
     colors : [F,3,4] float32 linear RGBA, or None.
     cameras : poses that the file brings.
+    up : unit vector [3] that the file states, or None.
+    unit_m : metres per unit that the file states, or None.
+    splats : Gaussians beside the triangles, of which there may then be none.
     """
 
     vertices: NDArray[np.float64]
@@ -72,6 +79,9 @@ class Soup:
     uv: NDArray[np.float32] | None = None
     colors: NDArray[np.float32] | None = None
     cameras: tuple[Pose, ...] = ()
+    up: NDArray[np.float64] | None = None
+    unit_m: float | None = None
+    splats: RawSplats | None = None
 
 
 def warn_folded(n_polygons: int, log: ReadLog) -> None:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from spatialbench.errors import InputError
 from spatialbench.scene.color import srgb_to_linear
 from spatialbench.scene.folder import WorldFolder
-from spatialbench.scene.images import TextureStore
+from spatialbench.scene.images import TextureStore, UndecodedTextureError
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import Material
 
@@ -99,7 +99,7 @@ def _is_number(word: str) -> bool:
 
 
 def build_materials(source: ObjMaterial, folder: WorldFolder, store: TextureStore, log: ReadLog) -> Material:
-    """The material with its texture; a texture that is missing or refused is a warning.
+    """The material with its texture; a texture that is missing or broken is a warning.
 
     Kd multiplies the texture; it is white where the library gives none, or gives black beside a texture
     (some exporters write 0 0 0 there and mean the texture alone).
@@ -108,6 +108,8 @@ def build_materials(source: ObjMaterial, folder: WorldFolder, store: TextureStor
     if source.map_kd:
         try:
             pixels = store.decode(folder.read(source.map_kd, needed_by=f"material '{source.name}'"), source.map_kd)
+        except UndecodedTextureError:
+            raise
         except InputError as e:
             log.warn(f"texture '{source.map_kd}' is left out: {e.what}")
     kd = source.kd or (1.0, 1.0, 1.0)

@@ -11,7 +11,7 @@ from spatialbench.errors import CorruptInputError, EmptyWorldError, InputError, 
 from spatialbench.scene.clean import check_indices
 from spatialbench.scene.color import srgb_to_linear
 from spatialbench.scene.folder import WorldFolder
-from spatialbench.scene.images import TextureStore
+from spatialbench.scene.images import TextureStore, UndecodedTextureError
 from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, warn_folded
 from spatialbench.scene.ply_header import PlyElement, PlyHeader, parse_ply_header
 from spatialbench.scene.ply_rows import Column, ListColumn, Table, read_tables
@@ -128,6 +128,8 @@ def _texture(vertex: Table, face: Table, indices: ListColumn, corner: NDArray, f
         return Material(), None
     try:
         pixels = TextureStore(log).decode(folder.read(named[0]), named[0])
+    except UndecodedTextureError:
+        raise
     except InputError as e:
         log.warn(f"texture '{named[0]}' is left out: {e.what}")
         return Material(), None

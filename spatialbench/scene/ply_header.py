@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,7 +61,7 @@ class PlyHeader:
         return next((e for e in self.elements if e.name == name), None)
 
 
-def parse_ply_header(data: bytes, where: str) -> PlyHeader:
+def parse_ply_header(data: bytes | mmap.mmap, where: str) -> PlyHeader:
     """Parse the header at the start of ``data``.
 
     Lines end as the first one does (LF, CRLF or CR alone), so that the first byte of a binary body is

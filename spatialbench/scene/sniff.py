@@ -14,25 +14,26 @@ import numpy as np
 
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
 from spatialbench.scene.folder import WORLD_SUFFIXES, check_given_path
+from spatialbench.scene.off import OFF_HEADER
 from spatialbench.scene.ply_header import MAX_HEADER, PlyHeader, parse_ply_header
 
 __all__ = ["READABLE", "Sniffed", "refuse", "sniff", "sniff_bytes"]
 
-READABLE = ("glb", "gltf", "obj", "ply", "stl", "splat-ply", "spz", "splat", "sog")
+READABLE = ("glb", "gltf", "obj", "ply", "stl", "off", "3mf", "drc", "usd",
+            "splat-ply", "spz", "splat", "ksplat", "sog")
 """Kinds that this version reads."""
-_AS_WORLD = "Give the world as a mesh (.glb, .gltf, .obj, .ply or .stl) or as splats (.ply, .spz, .splat or .sog)"
-_OTHER_SPLATS = "Export it as .ply, .spz (version 3) or .sog"
+_AS_WORLD = ("Give the world as a mesh (.glb, .gltf, .obj, .ply, .stl, .off or .3mf) or as splats (.ply, .spz, .splat "
+             "or .sog)")
 _AGAIN = "Download it again"
 _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"glTF", "glb", "binary glTF", ""),
-    (b"PXR-USDC", "usd", "a USD scene (binary)", "Export it as .glb"),
-    (b"#usda", "usd", "a USD scene (text)", "Export it as .glb"),
+    (b"PXR-USDC", "usd", "a USD scene (binary)", ""),
+    (b"#usda", "usd", "a USD scene (text)", ""),
     (b"version https://git-lfs.github.com/spec/", "lfs", "a git-lfs pointer, not the file itself",
      "Fetch the content with 'git lfs pull'"),
     (b"Kaydara FBX Binary", "fbx", "an FBX scene", "Export it as .glb"),
     (b"BLENDER", "blend", "a Blender project", "Export it as .glb"),
-    (b"DRACO", "drc", "a bare Draco stream", "Export it without compression"),
-    (b"OFF\n", "off", "an OFF mesh", _AS_WORLD),
+    (b"DRACO", "drc", "a bare Draco stream", ""),
     (b"\x89HDF", "hdf5", "an HDF5 file", _AS_WORLD),
     (b"\x93NUMPY", "npy", "a NumPy array", _AS_WORLD),
     (b"\x89PNG", "image", "a PNG image", _AS_WORLD),
@@ -43,7 +44,7 @@ _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"7z\xbc\xaf\x27\x1c", "archive", "a 7z archive", "Unpack it and give the file inside"),
     (b"\x28\xb5\x2f\xfd", "archive", "Zstandard-compressed data", "Unpack it and give the file inside"),
 )
-_SPLAT_COLUMNS = {"f_dc_0", "scale_0", "rot_0"}
+_SPLAT_COLUMNS = ({"f_dc_0", "features_dc_0"}, {"scale_0", "scaling_0"}, {"rot_0", "rotation_0"})
 _OBJ_LINE = re.compile(rb"(?:^|[\r\n])[ \t]*v[ \t]+[-+.\dnNiI]")
 
 
@@ -90,19 +91,19 @@ def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
     if len(head) >= 84 and size == 84 + 50 * struct.unpack_from("<I", head, 80)[0]:
         return Sniffed("stl", "binary STL")  # first: its free 80-byte header may look like anything
     if head.startswith(b"NGSP"):
-        if len(head) >= 8 and struct.unpack_from("<I", head, 4)[0] >= 4:
-            return Sniffed("spz4", "3D Gaussian splats (SPZ version 4, Zstandard)", _OTHER_SPLATS)
         return Sniffed("spz", "3D Gaussian splats (SPZ)")
     for magic, kind, label, todo in _MAGIC:
         if head.startswith(magic):
             return Sniffed(kind, label, todo)
     if re.match(rb"ply[\r\n]", head):
         return _sniff_ply(parse_ply_header(head, str(path)))
+    if OFF_HEADER.match(head.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        return Sniffed("off", "OFF mesh")
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _sniff_zip(path)
     if not _is_text(head):  # before the shorter magics, which any coordinate may hold
-        if _is_ksplat(head, size):
-            return Sniffed("ksplat", "3D Gaussian splats (KSPLAT)", _OTHER_SPLATS)
+        if _is_ksplat(head, size) or (path.suffix.lower() == ".ksplat" and head[:2] == b"\x00\x01"):
+            return Sniffed("ksplat", "3D Gaussian splats (KSPLAT)")
         if _is_splat(head, size):
             return Sniffed("splat", "3D Gaussian splats (.splat)")
     if head.startswith(b"\x1f\x8b"):
@@ -124,7 +125,7 @@ def _sniff_ply(header: PlyHeader) -> Sniffed:
     names = set(vertex.names) if vertex else set()
     if header.element("chunk") and "packed_position" in names:
         return Sniffed("splat-ply", "3D Gaussian splats (compressed PLY)")
-    if len(_SPLAT_COLUMNS & names) >= 2:
+    if sum(bool(any_of & names) for any_of in _SPLAT_COLUMNS) >= 2:
         return Sniffed("splat-ply", "3D Gaussian splats (PLY)")
     if vertex and vertex.count and not (face and face.count) and not header.element("tristrips"):
         return Sniffed("points-ply", f"a point cloud (PLY, {vertex.count:,} points and no faces)",
@@ -145,9 +146,9 @@ def _sniff_zip(path: Path) -> Sniffed:
     if "meta.json" in lower and any(n.endswith(".webp") for n in lower):
         return Sniffed("sog", "3D Gaussian splats (SOG)")
     if any(n.endswith((".usdc", ".usda", ".usd")) for n in lower):
-        return Sniffed("usd", "a USD scene (USDZ)", "Export it as .glb")
+        return Sniffed("usd", "a USD scene (USDZ)")
     if "3d/3dmodel.model" in lower:
-        return Sniffed("3mf", "a 3MF model", _AS_WORLD)
+        return Sniffed("3mf", "a 3MF model")
     worlds = [n for n in names if n.lower().endswith(WORLD_SUFFIXES)]
     inside = f"Unpack it and give {', '.join(worlds[:4])}" if worlds else "It holds no world file by name"
     return Sniffed("zip", "a zip archive", inside)

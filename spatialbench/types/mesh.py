@@ -28,6 +28,7 @@ class Material:
     double_sided : seen from behind too.
     unlit : the file says that the colour already holds the light.
     emissive : RGB added, linear.
+    sky : stands for the sky (OPEN-2): drawn, but no ground, no obstacle, and no measure of depth.
     """
 
     name: str = ""
@@ -40,6 +41,7 @@ class Material:
     double_sided: bool = False
     unlit: bool = False
     emissive: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    sky: bool = False
 
 
 @dataclass(frozen=True, eq=False)

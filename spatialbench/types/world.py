@@ -75,7 +75,7 @@ class FusionQuality:
     free_volume : observed free space connected to the viewpoints, m3.
     pieces_dropped, faces_dropped : small components that were left out.
     checked_from : viewpoints that were not fused.
-    holes : share of the pixels with depth whose ray meets no mesh.
+    holes : share of the pixels with depth inside the grid whose ray meets no mesh.
     false_surface : share of the pixels without depth whose ray meets the mesh; None when there is none such.
     bias : median of rendered minus mesh depth, m; positive where the mesh stands out in front. None without a pair.
     spread : 95th percentile of its absolute value, m.

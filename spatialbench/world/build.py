@@ -15,6 +15,7 @@ from spatialbench.world.decide import FrameOverrides, decide_unit, decide_up, le
 from spatialbench.world.estimates import estimates_json, unit_warning
 from spatialbench.world.fused_collision import fused_collision
 from spatialbench.world.gates import check_gates
+from spatialbench.world.opacity import decide_opacity
 from spatialbench.world.probe import level_percentile, level_ranges, nine_rays
 from spatialbench.world.profile_check import checked_up, profile_camera
 from spatialbench.world.scale import ground_height, ring_depths, scale_decision, scale_world
@@ -55,6 +56,7 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     """
     tell: Progress = progress or (lambda label, done, total: None)
     overrides = overrides or FrameOverrides()
+    scene, opacity, opacity_words = decide_opacity(scene, overrides)
     up, up_decision = decide_up(scene, case, overrides)
     unit, unit_decision = decide_unit(scene, case, overrides)
     subject = subject_of(scene, up)
@@ -64,7 +66,7 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
     if profile_words:
         subject = subject_of(scene, up)
     camera, warnings = given_camera(scene, case, overrides, up)
-    warnings += profile_words
+    warnings += [*profile_words, *opacity_words]
     if camera is None and overrides.profile is not None:
         camera, words = profile_camera(overrides.profile, subject, up, unit, protocol)
         warnings += words
@@ -117,7 +119,7 @@ def build_world(scene: Scene, protocol: Protocol, case: SnapshotCase | None = No
 
     unit_words = unit_warning(first.interior, unit, first.unit_m, extent, any(g.raised for g in gates))
     warnings += [unit_words] if unit_words else []
-    decisions = {**scene.report.decisions, "frame": Decision(
+    decisions = {**scene.report.decisions, **opacity, "frame": Decision(
         value="X right, Y forward, Z up, metres, origin at the initial camera", source="rule"),
         "up": _with_estimate(up_decision, first.estimate, protocol), "unit": unit_decision,
         "camera": camera.decision(), "scale": scale_by}

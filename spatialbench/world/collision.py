@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.sky import sky_named
 from spatialbench.types import CollisionMesh, TriangleMesh
 from spatialbench.types.protocol import Crop
 
 __all__ = ["collision_mesh", "crop_faces", "facing_share", "first_hit_share", "sky_materials", "true_facing"]
 
 _PROBE_SIZE = 64
-_SKY = re.compile(r"(?<![a-z])sky(box|dome|sphere|ball)?(?![a-z])")
 
 
 def collision_mesh(mesh: TriangleMesh, ground_z: float, crop: Crop, geometry: str = "mesh") -> CollisionMesh:
@@ -63,8 +61,8 @@ def crop_faces(mesh: TriangleMesh, low: float, high: float) -> NDArray[np.bool_]
 
 
 def sky_materials(mesh: TriangleMesh) -> list[int]:
-    """Materials whose name says sky: ``sky``, ``SkyBox``, ``mat_skydome``... but not ``skylight`` (OPEN-2)."""
-    return [i for i, m in enumerate(mesh.materials) if _SKY.search(m.name.lower())]
+    """Materials that are flagged as sky, or whose name says so: ``sky``, ``mat_skydome``... (OPEN-2)."""
+    return [i for i, m in enumerate(mesh.materials) if m.sky or sky_named(m.name)]
 
 
 def facing_share(mesh: TriangleMesh) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,7 @@ class FrameOverrides:
     camera_position : initial camera in the source frame and unit.
     camera_forward : its viewing direction; only the horizontal part is used. None looks the format's way.
     profile : conventions of the exporter that the user names; below what the file and the case say.
+    opacity : ``logit`` or ``activated``: how opacities of splats are stored. None as the format asks.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class FrameOverrides:
     camera_position: Vec3 | None = None
     camera_forward: Vec3 | None = None
     profile: ExporterProfile | None = None
+    opacity: Literal["logit", "activated"] | None = None
 
     def __post_init__(self) -> None:
         for name, number in (("unit", self.unit_m), ("scale", self.scale)):

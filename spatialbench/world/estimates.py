@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from spatialbench.types import Protocol
@@ -47,8 +48,10 @@ def unit_warning(interior: InteriorAnalysis, unit_m: float | None, assumed: floa
     """
     said = f"the unit of {unit_m:g} m" if unit_m is not None else f"an assumed {assumed:.3g} m per unit"
     if extent < _SMALLEST:
+        room = 5 * assumed / extent if extent > 0 else math.inf
+        example = f" (for a room of 5 m: --unit {room:.2g})" if math.isfinite(room) else ""
         return (f"by {said} the whole world is {extent:.3g} m long, less than a person is tall: is that right? "
-                f"Give --unit with metres per unit of the file (for a room of 5 m: --unit {5 * assumed / extent:.2g})")
+                f"Give --unit with metres per unit of the file{example}")
     factor = guess_unit(interior.height)
     if factor is None or not doubtful:
         return None

@@ -13,6 +13,8 @@ from spatialbench.types import Decision, GaussianSplats, Protocol, ScaleRecord, 
 __all__ = ["ground_height", "ring_depths", "scale_decision", "scale_world"]
 
 _OPAQUE = 0.5  # OPEN-1c
+_AGREE = 0.2
+"""Rays that differ by less than this from their median, as a share of it, end on one floor."""
 
 
 def scale_world(rays: tuple[float | None, ...], depths: Callable[[], NDArray[np.float32]], protocol: Protocol,
@@ -40,7 +42,7 @@ def scale_world(rays: tuple[float | None, ...], depths: Callable[[], NDArray[np.
 
 
 def ring_depths(level: TriangleMesh | GaussianSplats, protocol: Protocol) -> NDArray[np.float32]:
-    """[K] camera-axis depths of the pixels of the origin ring with alpha >= 0.5 (OPEN-1c, OPEN-6).
+    """[K] camera-axis depths of the pixels of the origin ring with alpha >= 0.5, without the sky (OPEN-1c, 2, 6).
 
     Parameters
     ----------
@@ -48,7 +50,13 @@ def ring_depths(level: TriangleMesh | GaussianSplats, protocol: Protocol) -> NDA
     """
     from spatialbench.renderers import open_renderer
     from spatialbench.renderers.trajectories import ring
+    from spatialbench.world.collision import sky_materials
 
+    if isinstance(level, TriangleMesh):
+        earthly = ~np.isin(level.material_ids, sky_materials(level))
+        if not earthly.any():
+            return np.zeros(0, np.float32)
+        level = level if earthly.all() else level.select(earthly)
     lens = protocol.views.lens
     cameras = ring(np.zeros(3), protocol.views.ring_frames, lens.width, lens.height, lens.fov_deg)
     found = [np.zeros(0, np.float32)]
@@ -88,5 +96,12 @@ def scale_decision(record: ScaleRecord, protocol: Protocol) -> tuple[Decision, l
     warnings = []
     if hits < rule.warn_below_hits:
         warnings.append(f"only {hits} of the nine rays down meet something: the scale rests on them")
+    valid = [d for d in record.ray_distances if d is not None]
+    near, far = (statistics.median(valid) * (1 + s * _AGREE) for s in (-1, 1))
+    agree = sum(near <= d <= far for d in valid)
+    if 3 * agree < 2 * hits:
+        warnings.append(f"the rays down end {min(valid):.3g} to {max(valid):.3g} units below the initial camera, only "
+                        f"{agree} of {hits} near their median, which the scale rests on: is that the floor? Look at "
+                        "the height of the rooms, and choose another place with --camera if it is not")
     return Decision(value=record.factor, source="rule", confidence=hits / 9,
                     note=f"{rule.camera_height:g} m / median of {hits} rays"), warnings

@@ -95,7 +95,6 @@ class Bomb:
     (b"PK\x03\x04" + b"\0" * 60, "zip", "cannot be opened"),
     (b"PXR-USDC" + b"\0" * 50, "usd", "USD"),
     (b"#usda 1.0\n", "usd", "USD"),
-    (b"NGSP\4\0\0\0", "spz4", "(SPZ version 4, Zstandard), which is not read by this version"),
     (b"{}", "json", "no asset.version"),
     (b"[1, 2]", "json", "no asset.version"),
     (b'{"render_asset": "a.glb"}', "stage", "a.glb"),
@@ -123,7 +122,10 @@ def test_missing_empty_and_folders(tmp_path):
     (tmp_path / "empty.glb").touch()
     with pytest.raises(CorruptInputError, match=r"empty\.glb: is empty \(0 bytes\)"):
         load_scene(tmp_path / "empty.glb")
-    with pytest.raises(MissingInputError, match=r"is a folder.*empty\.glb"):
+    with pytest.raises(CorruptInputError, match=r"empty\.glb: is empty"):  # the only world in its folder
+        load_scene(tmp_path)
+    (tmp_path / "other.obj").touch()
+    with pytest.raises(MissingInputError, match=r"is a folder.*empty\.glb, other\.obj"):
         load_scene(tmp_path)
     (tmp_path / "hollow").mkdir()
     with pytest.raises(MissingInputError, match="no world file"):

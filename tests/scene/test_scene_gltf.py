@@ -292,7 +292,7 @@ def test_lights_are_noted(tmp_path):
     assert any("lights are not used" in w for w in r.warnings)
 
 
-def test_draco_with_a_fallback_is_read_and_without_one_refused(tmp_path):
+def test_draco_with_a_fallback_is_not_decoded(tmp_path):
     b = GltfBuilder()
     b.mesh()
     b.doc["extensionsUsed"] = ["KHR_draco_mesh_compression"]
@@ -300,12 +300,12 @@ def test_draco_with_a_fallback_is_read_and_without_one_refused(tmp_path):
                                                                                        "attributes": {"POSITION": 0}}}
     assert load(b, tmp_path).report.n_faces == 12
     del b.doc["accessors"][0]["bufferView"]
-    with pytest.raises(UnsupportedFormatError, match=r"KHR_draco_mesh_compression.*without mesh compression"):
+    with pytest.raises(CorruptInputError, match="no Draco stream"):
         load(b, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["KHR_draco_mesh_compression", "EXT_meshopt_compression", "KHR_gaussian_splatting",
-                                  "KHR_gaussian_splatting_compression_spz_2", "ACME_shapes", "EXT_mesh_gpu_instancing"])
+@pytest.mark.parametrize("name", ["KHR_gaussian_splatting_compression_other",
+                                  "ACME_shapes"])
 def test_required_extensions_that_are_not_read(tmp_path, name):
     b = GltfBuilder()
     b.mesh()

@@ -9,12 +9,26 @@ import pickle
 import tracemalloc
 import zipfile
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from splat_checks import check
-from splat_files import compressed_ply, dotsplat, fixed24, ply, row, sog, sog_files, spz, spz_body
+from splat_files import (
+    compressed_ply,
+    dotsplat,
+    fixed24,
+    gaussian_glb,
+    ksplat,
+    ply,
+    row,
+    section,
+    sog,
+    sog_files,
+    spz,
+    spz4,
+    spz_body,
+    spz_glb,
+)
 
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
 from spatialbench.scene import sniff
@@ -28,6 +42,10 @@ SEEDS = {
     "ply": ply([HARMONIC] * 3), "text": ply([row(), row(x=7)], order=""), "big": ply([row()] * 2, order=">"),
     "compressed": compressed_ply([(2**31, 123456789, 3, 4)] * 2, LOW, HIGH, sh=[[1] * 9] * 2),
     "spz": gzip.compress(BODY, mtime=0), "unpacked": BODY, "sog": sog(FILES),
+    "ksplat 0": ksplat([section(range(3), degree=1)]), "ksplat 2": ksplat([section(range(5), degree=2)], level=2),
+    "spz 4": spz4(fixed24(*range(9)), n=3, alphas=b"abc", colors=b"abcdefghi", scales=b"\xa0" * 9,
+                  rotations=b"\x85" * 12, degree=1, sh=bytes(range(27)), flags=2, tail=b"\3\0\xbe\xad\4\0\0\0\6\0\0\0"),
+    "gltf": gaussian_glb(3, degree=1), "spz in gltf": spz_glb(gzip.compress(BODY, mtime=0), 3),
     "dotsplat": dotsplat(*[(1, 2, 3, 0.5, 1, 2, 255, 51, 0, 204, 255, 128, 128, 128)] * 3),
 }
 
@@ -130,6 +148,7 @@ def test_any_numbers_in_a_ply(tmp_path_factory, rows):
 
 @pytest.mark.parametrize("head", [
     ply([row()], count=10**9), ply([row()], count=10**18 - 1), spz(fixed24(0, 0, 0), n=2**31),
+    spz4(fixed24(0, 0, 0), count=40_000_000), ksplat([section(range(3), room=40_000_000)]),
     compressed_ply([(0, 0, 0, 0)], LOW, HIGH).replace(b"element vertex 1\n", b"element vertex 999999999\n"),
     compressed_ply([(0, 0, 0, 0)], LOW, HIGH).replace(b"element chunk 1\n", b"element chunk 999999999\n"),
     sog(sog_files(count=49_000_000))])
@@ -198,13 +217,8 @@ def test_encrypted_and_odd_archives(tmp_path):
     assert isinstance(check(tmp_path / "a.sog"), CorruptInputError)
 
 
-def test_point_clouds_and_other_splats_stay_refused(tmp_path):
+def test_point_clouds_stay_refused(tmp_path):
     path = tmp_path / "world.ply"
     path.write_bytes(b"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
                      b"end_header\n0 0 0\n")
     assert "point cloud" in str(check(path))
-    head = bytearray(4096 + 1024 + 44 * 4)
-    head[:24] = b"\0\1\0\0" + np.array([1, 1, 4, 4, 0], "<u4").tobytes()
-    path = tmp_path / "a.ksplat"
-    path.write_bytes(bytes(head))
-    assert "(KSPLAT), which is not read" in str(check(path))

@@ -321,7 +321,8 @@ def test_spz_trailers(load):
 @pytest.mark.parametrize(("data", "kind", "words"), [
     (spz(fixed24(0, 0, 0), version=0), CorruptInputError, "version 0"),
     (spz(fixed24(0, 0, 0), version=5), UnsupportedFormatError, "SPZ version 5"),
-    (b"NGSP\4\0\0\0" + b"\0" * 60, UnsupportedFormatError, "SPZ version 4"),
+    (b"NGSP\5\0\0\0" + b"\0" * 60, UnsupportedFormatError, "SPZ version 5"),
+    (spz(fixed24(0, 0, 0), version=4), UnsupportedFormatError, "SPZ version 4 inside of gzip"),
     (spz(fixed24(0, 0, 0), degree=5), CorruptInputError, "SH degree is 5"),
     (spz(fixed24(0, 0, 0), bits=25), CorruptInputError, "25 fractional bits"),
     (spz(fixed24(0, 0, 0), n=2), CorruptInputError, "2 splats, which take 38 bytes"),

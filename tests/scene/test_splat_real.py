@@ -48,8 +48,16 @@ def test_every_sample(data_dir, row):
     assert row["words"] in " ".join(repairs + report.warnings)
     assert (report.n_splats, report.sh_degree) == (int(row["splats"]), int(row["sh_degree"]))
     what = manifest(data_dir)[row["file"]]["what_it_is"]
-    assert f"{report.n_splats} splats, SH degree {report.sh_degree}" in what
-    box = [float(v) for v in re.search(r"bbox \[(.*?)\]", what).group(1).replace(" .. ", " ").split()]
+    if report.format in ("glb", "gltf"):  # whose manifest counts primitives
+        assert f"{report.details['gaussian_primitives']} primitives" in what
+        assert report.n_splats == report.details["gaussian_primitives"]
+    else:
+        degree = f", SH degree {report.sh_degree}" if "SH degree" in what else ""  # the manifest's KSPLAT has none
+        assert f"{report.n_splats} splats{degree}" in what
+    found = re.search(r"bbox \[(.*?)\]", what)
+    if found is None:
+        return
+    box = [float(v) for v in found.group(1).replace(" .. ", " ").split()]
     for ours, theirs in zip(np.ravel(report.bounds), box, strict=True):  # printed with four digits
         assert abs(ours - theirs) <= max(1e-9, 6e-4 * abs(theirs))
 
@@ -263,7 +271,8 @@ def test_case_b05_special_rows(data_dir):
 
 
 @pytest.mark.parametrize(("name", "n", "degree", "box"), [
-    ("minimal.splat", 4, 0, [[-1, 0, -1], [0, 0, 0]]), ("minimal-v2.spz", 4, 0, [[-1, 0, -1], [0, 0, 0]]),
+    ("minimal.splat", 4, 0, [[-1, 0, -1], [0, 0, 0]]), ("minimal.ksplat", 4, 0, [[-1, 0, -1], [0, 0, 0]]),
+    ("minimal-v4.spz", 4, 0, [[-1, 0, 0], [0, 0, 1]]), ("minimal-v2.spz", 4, 0, [[-1, 0, -1], [0, 0, 0]]),
     ("decode-v3.spz", 1, 0, [[2, -1, 0.5]] * 2), ("three-gaussian-binary-le.ply", 3, 1, [[-4, -8, -6], [7, 5, 9]]),
     ("minimal_ascii_3dgs.ply", 3, 0, [[0, 0, -0.1], [0.1, 0.1, 1.2]]),
     ("splatapult_test.ply", 16, 3, [[0, 0, 0], [1, 1, 1.0001]]),
@@ -272,12 +281,6 @@ def test_samples(name, n, degree, box):
     report = check(SAMPLES / name).report
     assert (report.n_splats, report.sh_degree) == (n, degree)
     np.testing.assert_allclose(report.bounds, box, atol=2e-4)  # SOG has steps of 5e-5 at 3 units
-
-
-@pytest.mark.parametrize(("name", "words"), [("minimal.ksplat", "(KSPLAT), which is not read"),
-                                             ("minimal-v4.spz", "(SPZ version 4, Zstandard), which is not read")])
-def test_samples_refused_by_name(name, words):
-    assert words in str(check(SAMPLES / name))
 
 
 def test_minimal_dotsplat_by_hand():
@@ -322,7 +325,7 @@ def test_a_handful_of_splats_is_run_and_said_to_be_no_world(tmp_path):
 
 def test_reading_twice_gives_the_same_bytes():
     for path in sorted(SAMPLES.iterdir()):
-        if path.suffix in (".csv", ".ksplat") or path.name == "minimal-v4.spz":
+        if path.suffix == ".csv":
             continue
         a, b = check(path), check(path)
         assert a.report.model_dump_json() == b.report.model_dump_json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from spatialbench.types import GaussianSplats
 from spatialbench.types.profile import ExporterProfile, load_profile, profile_names
 from spatialbench.world import FrameOverrides, build_world
 from spatialbench.world.decide import decide_unit, decide_up
+from spatialbench.world.opacity import decide_opacity
 from tests import analytic as A
 from tests.splats import splat_mesh, splat_scene
 from tests.worlds import moved, quick_protocol, scene_of
@@ -80,3 +82,23 @@ def test_a_camera_that_the_gates_refuse_is_not_taken(table: GaussianSplats) -> N
     world = build_world(splat_scene(low, unit_m=None), P, None, FrameOverrides(profile=profile(camera="origin")))
     assert world.decisions["camera"].source == "found"
     assert any("the profile puts the initial camera" in w for w in world.warnings)
+
+
+def test_opacities_stored_as_they_are_are_taken_back(table: GaussianSplats) -> None:
+    """Read as logits, 0.98 becomes 1 / (1 + exp(-0.98)) = 0.727; a profile or the user undoes it."""
+    read = np.full(len(table), 1 / (1 + np.exp(-0.98)), np.float32)
+    scene = splat_scene(replace(table, opacities=read))
+    scene.report.details["opacity_looks_activated"] = True
+    for told in (FrameOverrides(profile=profile(opacity="activated")), FrameOverrides(opacity="activated")):
+        found, decisions, words = decide_opacity(scene, told)
+        assert found.splats is not None
+        np.testing.assert_allclose(found.splats.opacities, 0.98, atol=1e-6)
+        assert decisions["opacity"].value == "activated"
+        assert not words
+    kept, decisions, _ = decide_opacity(scene, FrameOverrides(profile=profile(opacity="activated"), opacity="logit"))
+    assert kept is scene
+    assert decisions["opacity"].source == "user"
+    # Values beyond [0,1] cannot have been opacities.
+    other = splat_scene(table)
+    assert decide_opacity(other, FrameOverrides(opacity="activated"))[0] is other
+    assert "as the format asks" in decide_opacity(other, FrameOverrides(opacity="activated"))[2][0]

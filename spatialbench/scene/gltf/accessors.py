@@ -12,7 +12,7 @@ from spatialbench.scene.gltf.schema import Accessor, Gltf
 __all__ = ["Accessors"]
 
 _COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4", 5130: "<f8"}
-_WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
+_WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
 _MAX_UNBACKED = 16_000_000
 _TODO = "Download or export it again"
 
@@ -27,6 +27,19 @@ class Accessors:
 
     def __init__(self, doc: Gltf, buffers: Buffers, where: str) -> None:
         self._doc, self._buffers, self._where = doc, buffers, where
+        self._supplied: dict[int, NDArray] = {}
+
+    def supply(self, index: int, values: NDArray, by: str) -> None:
+        """Elements [count, width] of an accessor that come out of a compressed stream instead of its buffer view."""
+        count = self.definition(index, by).count
+        if len(values) != count:
+            raise CorruptInputError(f"announces {count:,} elements, the compressed stream has {len(values):,}",
+                                    where=f"{self._where}, {by}, accessor {index}", todo=_TODO)
+        self._supplied[index] = values
+
+    def bytes_of(self, view: int, by: str) -> bytes:
+        """All bytes of a buffer view."""
+        return bytes(self._buffers.view(view, by)[0])
 
     def definition(self, index: int, by: str) -> Accessor:
         """The accessor's definition."""
@@ -63,6 +76,12 @@ class Accessors:
         if width not in widths:
             raise CorruptInputError(f"has the type {a.type[:20]!r} where {widths} components are needed",
                                     where=f"{self._where}, {by}", todo=_TODO)
+        if index in self._supplied:
+            out = self._supplied[index]
+            if out.shape[1] != width:
+                raise CorruptInputError(f"has {out.shape[1]} components in the compressed stream, not {width}",
+                                        where=f"{self._where}, {by}", todo=_TODO)
+            return out
         if a.bufferView is not None:
             out = self._range(a.bufferView, a.byteOffset, a.componentType, a.count, width, by)
         elif a.sparse is None:

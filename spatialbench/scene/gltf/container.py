@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from spatialbench.errors import CorruptInputError, UnsupportedFormatError
 from spatialbench.scene.folder import WorldFolder
+from spatialbench.scene.gltf.meshopt import MESHOPT, decode_view, meshopt_of
 from spatialbench.scene.gltf.schema import BufferView, Gltf
 from spatialbench.scene.log import ReadLog
 
@@ -129,6 +130,7 @@ class Buffers:
     def __init__(self, doc: Gltf, binary: memoryview | None, folder: WorldFolder, where: str) -> None:
         self._doc, self._binary, self._folder, self._where = doc, binary, folder, where
         self._loaded: dict[int, memoryview] = {}
+        self._plain: dict[int, memoryview] = {}
 
     def view(self, index: int, by: str) -> tuple[memoryview, BufferView]:
         """The bytes of a buffer view, checked to lie in its buffer, and its definition."""
@@ -137,15 +139,29 @@ class Buffers:
             raise CorruptInputError(f"bufferView {index} does not exist, there are {len(self._doc.bufferViews)}",
                                     where=where, todo=_TODO)
         view = self._doc.bufferViews[index]
-        for name in ("EXT_meshopt_compression", "KHR_meshopt_compression"):
-            if name in view.extensions and self._is_fallback(view.buffer):
-                raise UnsupportedFormatError(f"its geometry is compressed with {name}, which is not decoded",
-                                             where=where, todo="Export it again without mesh compression")
+        if any(name in view.extensions for name in MESHOPT) and self._is_fallback(view.buffer):
+            return self._decoded(index, view, where), view
         data = self._buffer(view.buffer, where)
         if view.byteOffset + view.byteLength > len(data):
             raise CorruptInputError(f"bufferView {index} ends at byte {view.byteOffset + view.byteLength:,} of buffer "
                                     f"{view.buffer}, which has {len(data):,}", where=where, todo=_TODO)
         return data[view.byteOffset:view.byteOffset + view.byteLength], view
+
+    def _decoded(self, index: int, view: BufferView, where: str) -> memoryview:
+        """The bytes of a view whose only form is compressed; decoded once."""
+        if index not in self._plain:
+            packed = meshopt_of(view.extensions, where)
+            assert packed is not None
+            data = self._buffer(packed.buffer, where)
+            if packed.byteOffset + packed.byteLength > len(data):
+                raise CorruptInputError(f"the meshopt stream of bufferView {index} ends beyond its buffer", where=where,
+                                        todo=_TODO)
+            if packed.count * packed.byteStride != view.byteLength:
+                raise CorruptInputError(f"bufferView {index} has {view.byteLength:,} bytes, its meshopt stream "
+                                        f"{packed.count * packed.byteStride:,}", where=where, todo=_TODO)
+            part = data[packed.byteOffset:packed.byteOffset + packed.byteLength]
+            self._plain[index] = decode_view(part, packed, where)
+        return self._plain[index]
 
     def _is_fallback(self, index: int) -> bool:
         """A buffer that exists only on paper, as the compressed one takes its place."""

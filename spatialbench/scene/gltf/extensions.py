@@ -5,32 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from spatialbench.errors import UnsupportedFormatError
+from spatialbench.scene.gltf.meshopt import MESHOPT
 from spatialbench.scene.gltf.schema import Gltf, Primitive
 from spatialbench.scene.log import ReadLog
 
-__all__ = ["check_extensions", "compressed_by", "holds_splats"]
+__all__ = ["SPLATS", "SPZ_EXTENSIONS", "check_extensions", "holds_splats"]
 
-_COMPRESSED = "Export it again without mesh compression"
-_UNREAD = {
-    "KHR_draco_mesh_compression": ("its geometry is compressed with KHR_draco_mesh_compression, which is not decoded",
-                                   _COMPRESSED),
-    "EXT_meshopt_compression": ("its geometry is compressed with EXT_meshopt_compression, which is not decoded",
-                                _COMPRESSED),
-    "KHR_meshopt_compression": ("its geometry is compressed with KHR_meshopt_compression, which is not decoded",
-                                _COMPRESSED),
-    "EXT_mesh_gpu_instancing": ("it places copies with EXT_mesh_gpu_instancing, which is not read",
-                                "Export it with one node for each copy"),
-}
-_FINE = {"KHR_mesh_quantization", "KHR_texture_transform", "KHR_lights_punctual", "EXT_texture_webp",
-         "EXT_texture_avif", "KHR_texture_basisu", "KHR_xmp", "KHR_xmp_json_ld", "KHR_animation_pointer",
-         "KHR_accessor_float64", "EXT_lights_image_based", "CESIUM_RTC"}
-_SPLATS = "KHR_gaussian_splatting"
+SPLATS = "KHR_gaussian_splatting"
+SPZ_EXTENSIONS = (f"{SPLATS}_compression_spz_2", f"{SPLATS}_compression_spz")
+
+_FINE = {*MESHOPT, "EXT_mesh_gpu_instancing", "KHR_draco_mesh_compression", "KHR_mesh_quantization",
+         "KHR_texture_transform", "KHR_lights_punctual", "EXT_texture_webp", "EXT_texture_avif",
+         "KHR_texture_basisu", "KHR_xmp", "KHR_xmp_json_ld", "KHR_animation_pointer", "KHR_accessor_float64",
+         "EXT_lights_image_based", "CESIUM_RTC"}
 _NOTES = {
     "KHR_lights_punctual": "lights are not used: images are drawn unlit",
     "EXT_lights_image_based": "lights are not used: images are drawn unlit",
-    "KHR_texture_basisu": "KTX2 (Basis) textures are not decoded; materials fall back to other textures or colours",
     "CESIUM_RTC": "the centre of CESIUM_RTC is ignored: geometry stays near the origin",
-    "EXT_mesh_gpu_instancing": "copies placed by EXT_mesh_gpu_instancing are left out",
 }
 
 
@@ -42,12 +33,11 @@ def check_extensions(doc: Gltf, log: ReadLog, where: str) -> None:
     UnsupportedFormatError : names the extension and what to do.
     """
     for name in doc.extensionsRequired:
-        if name.startswith(_SPLATS):
-            raise UnsupportedFormatError(f"holds 3D Gaussian splats ({name}), which are not read by this version",
-                                         where=where, todo="Give the world as a mesh")
-        if name in _UNREAD:
-            what, todo = _UNREAD[name]
-            raise UnsupportedFormatError(what, where=where, todo=todo)
+        if name == SPLATS or name in SPZ_EXTENSIONS:
+            continue
+        if name.startswith(SPLATS):
+            raise UnsupportedFormatError(f"holds 3D Gaussian splats packed with {name[:60]}, which is not read",
+                                         where=where, todo="Export it without that extension, or as .ply or .spz")
         if name not in _FINE and not name.startswith("KHR_materials_"):
             raise UnsupportedFormatError(f"requires the extension {name[:60]}, which is not read", where=where,
                                          todo="Export it without that extension")
@@ -69,11 +59,6 @@ def _has_lights(extensions: dict[str, Any]) -> bool:
     return False
 
 
-def compressed_by(primitive: Primitive) -> str:
-    """Name of the extension that holds a primitive's geometry, or ``""``."""
-    return "KHR_draco_mesh_compression" if "KHR_draco_mesh_compression" in primitive.extensions else ""
-
-
 def holds_splats(primitive: Primitive) -> bool:
     """Whether the primitive is a cloud of Gaussians."""
-    return any(name.startswith(_SPLATS) for name in primitive.extensions)
+    return any(name.startswith(SPLATS) for name in primitive.extensions)

@@ -13,7 +13,7 @@ from spatialbench.errors import InputError
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.gltf.container import Buffers, data_uri
 from spatialbench.scene.gltf.schema import Gltf, MaterialDef, SpecGloss, TextureInfo, TextureTransform
-from spatialbench.scene.images import TextureStore
+from spatialbench.scene.images import TextureStore, UndecodedTextureError
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import Material
 
@@ -112,9 +112,16 @@ class Materials:
         sources = [block.get("source") for e in _IMAGE_EXTENSIONS
                    if isinstance(block := texture.extensions.get(e), dict)]
         sources.append(texture.source)
+        basis = texture.extensions.get("KHR_texture_basisu")
+        if isinstance(basis, dict):
+            sources.append(basis.get("source"))  # last: a plain image beside it is the one that can be decoded
         for source in sources:
             if isinstance(source, int) and 0 <= source < len(self._doc.images):
-                pixels = self._image(source)
+                try:
+                    pixels = self._image(source)
+                except UndecodedTextureError as e:
+                    raise UndecodedTextureError(e.what, where=f"{self._where}, material '{name[:60]}'",
+                                                todo=e.todo) from None
                 if pixels is not None:
                     return pixels
         if not any(isinstance(s, int) for s in sources):

@@ -12,7 +12,7 @@ from spatialbench.scene.gltf.schema import Gltf, Node
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import Pose
 
-__all__ = ["Placed", "place_nodes"]
+__all__ = ["Placed", "place_nodes", "rotation_matrix"]
 
 _TODO = "Export it again"
 _FROM_OPENGL = np.diag([1.0, -1.0, -1.0])
@@ -20,11 +20,12 @@ _FROM_OPENGL = np.diag([1.0, -1.0, -1.0])
 
 @dataclass
 class Placed:
-    """Meshes with their node and node-to-world matrix, in depth-first order; cameras as OpenCV poses."""
+    """Meshes with their node and node-to-world matrix, in depth-first order; cameras as OpenCV poses; all matrices."""
 
     meshes: list[tuple[int, int, NDArray[np.float64]]] = field(default_factory=list)
     cameras: list[Pose] = field(default_factory=list)
     n_nodes: int = 0
+    worlds: dict[int, NDArray[np.float64]] = field(default_factory=dict)
 
 
 def place_nodes(doc: Gltf, log: ReadLog, where: str) -> Placed:
@@ -45,13 +46,12 @@ def place_nodes(doc: Gltf, log: ReadLog, where: str) -> Placed:
         if not np.isfinite(matrix).all():
             raise CorruptInputError(f"the transform of node {index} is not finite", where=where, todo=_TODO)
         placed.n_nodes += 1
+        placed.worlds[index] = matrix
         if node.mesh is not None:
             if node.mesh >= len(doc.meshes):
                 raise CorruptInputError(f"node {index} places mesh {node.mesh}, there are {len(doc.meshes)}",
                                         where=where, todo=_TODO)
             placed.meshes.append((index, node.mesh, matrix))
-            if node.skin is not None:
-                log.warn("skinned meshes are read where their node stands, without the skin")
         if node.camera is not None:
             pose = _camera(matrix)
             if pose is None:
@@ -129,15 +129,21 @@ def _local(node: Node, index: int, where: str) -> NDArray[np.float64]:
         if not 1e-6 < norm < 1e6:
             raise CorruptInputError(f"the rotation of node {index} is no quaternion of length 1", where=where,
                                     todo=_TODO)
-        x, y, z, w = q / norm
-        m[:3, :3] = [[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-                     [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-                     [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]]
+        m[:3, :3] = rotation_matrix(q / norm)
     if node.scale is not None:
         m[:3, :3] *= np.array(node.scale)
     if node.translation is not None:
         m[:3, 3] = node.translation
     return m
+
+
+def rotation_matrix(q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[...,3,3] of unit quaternions x y z w [...,4]."""
+    x, y, z, w = np.moveaxis(q, -1, 0)
+    rows = [[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
 def _camera(matrix: NDArray[np.float64]) -> Pose | None:

@@ -11,8 +11,11 @@ from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedF
 from spatialbench.scene.clean import check_indices, check_used_finite
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.gltf.accessors import Accessors
+from spatialbench.scene.gltf.compressed import decompress
 from spatialbench.scene.gltf.container import Buffers, parse_document, split_glb
-from spatialbench.scene.gltf.extensions import check_extensions, compressed_by, holds_splats
+from spatialbench.scene.gltf.deform import Skinning, expand_instances, joint_matrices, morph, skinning_of
+from spatialbench.scene.gltf.extensions import check_extensions, holds_splats
+from spatialbench.scene.gltf.gaussians import read_gaussians
 from spatialbench.scene.gltf.materials import Look, Materials
 from spatialbench.scene.gltf.nodes import Placed, place_nodes
 from spatialbench.scene.gltf.schema import Gltf, Primitive
@@ -26,7 +29,7 @@ _TODO = "Download or export it again"
 
 
 def read_gltf(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
-    """Read a GLB (by its magic) or a glTF document with its buffers.
+    """Read a GLB (by its magic) or a glTF document with its buffers; Gaussians in it are in ``Soup.splats``.
 
     Raises
     ------
@@ -37,13 +40,19 @@ def read_gltf(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Sou
     check_extensions(doc, log, where)
     placed = place_nodes(doc, log, where)
     buffers = Buffers(doc, binary, folder, where)
-    builder = _Builder(doc, placed, Accessors(doc, buffers, where), Materials(doc, buffers, folder, log, where), log,
-                       where)
+    accessors = Accessors(doc, buffers, where)
+    n_instances = expand_instances(doc, placed, accessors, where)
+    splats = read_gaussians(doc, placed, accessors, buffers, log, where)
+    builder = _Builder(doc, placed, accessors, Materials(doc, buffers, folder, log, where), log, where)
     soup = builder.build()
     builder.materials.note_missing()
     log.details |= {"generator": str(doc.asset.generator)[:120] if doc.asset.generator else "",
                     "nodes": placed.n_nodes, "meshes": len(doc.meshes), "primitives_placed": builder.n_placed}
-    soup.cameras = tuple(placed.cameras)
+    if n_instances:
+        log.details["instances"] = n_instances
+    if builder.n_compressed:
+        log.details["primitives_draco"] = builder.n_compressed
+    soup.cameras, soup.splats = tuple(placed.cameras), splats
     return soup
 
 
@@ -58,11 +67,26 @@ class _Piece:
     colors: NDArray[np.float32] | None
 
 
+@dataclass(frozen=True)
+class _Pose:
+    """A mesh with the weights of its morph targets (empty when all are 0) and its skin."""
+
+    mesh: int
+    weights: tuple[float, ...] = ()
+    skin: int | None = None
+
+    def block(self, p: Primitive, k: int) -> tuple[int, int, int]:
+        """Primitives with the same key share their vertices."""
+        joints = -1 if self.skin is None else p.attributes.get("JOINTS_0", -1)
+        return p.attributes["POSITION"], joints, k if self.weights and p.targets else -1
+
+
 @dataclass
 class _Decoded:
-    """A mesh: blocks of vertices, shared by the primitives that share an accessor."""
+    """A mesh: blocks of vertices, shared by the primitives that share an accessor, each with its skinning."""
 
     blocks: list[NDArray[np.float64]] = field(default_factory=list)
+    skinnings: list[Skinning | None] = field(default_factory=list)
     pieces: list[_Piece] = field(default_factory=list)
 
 
@@ -71,14 +95,14 @@ class _Builder:
                  where: str) -> None:
         self.doc, self.placed, self.accessors, self.materials = doc, placed, accessors, materials
         self.log, self.where = log, where
-        self.n_placed = 0
+        self.n_placed = self.n_compressed = 0
         self.skipped = {"points": 0, "lines": 0, "splats": 0}
 
     def build(self) -> Soup:
         """Count first, then fill arrays of the final size, mesh by mesh."""
-        copies: dict[int, list[NDArray[np.float64]]] = {}
-        for _, mesh, matrix in self.placed.meshes:
-            copies.setdefault(mesh, []).append(matrix)
+        copies: dict[_Pose, list[NDArray[np.float64]]] = {}
+        for node, mesh, matrix in self.placed.meshes:
+            copies.setdefault(self._pose(node, mesh), []).append(matrix)
         n_faces, n_vertices, textured, colored = self._count(copies)
         self._refuse_without_faces(n_faces)
         vertices = np.empty((n_vertices, 3))
@@ -89,13 +113,19 @@ class _Builder:
         table: dict[int, int] = {}
         looks: list[Material] = []
         v = f = 0
-        for mesh, matrices in copies.items():
-            decoded = self._decode(mesh)
+        for pose, matrices in copies.items():
+            decoded = self._decode(pose)
+            joints = None if pose.skin is None else joint_matrices(self.doc, pose.skin, self.placed, self.accessors,
+                                                                   self.where)
             for matrix in matrices:
-                swap = [0, 2, 1] if np.linalg.det(matrix[:3, :3]) < 0 else [0, 1, 2]
-                starts = []
-                for block in decoded.blocks:
-                    vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
+                turned_over = bool(np.linalg.det(matrix[:3, :3]) < 0)
+                starts, mirrored = [], []
+                for block, skinning in zip(decoded.blocks, decoded.skinnings, strict=True):
+                    mirrored.append(turned_over)
+                    if joints is None or skinning is None:
+                        vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
+                    else:
+                        vertices[v:v + len(block)], mirrored[-1] = skinning.apply(block, joints, self.where)
                     starts.append(v)
                     v += len(block)
                 for piece in decoded.pieces:
@@ -104,7 +134,7 @@ class _Builder:
                         table[id(material)] = len(looks)
                         looks.append(material)
                     span = slice(f, f + len(piece.faces))
-                    turned = piece.faces[:, swap]
+                    turned = piece.faces[:, [0, 2, 1] if mirrored[piece.block] else [0, 1, 2]]
                     faces[span] = turned + np.int32(starts[piece.block])
                     ids[span] = table[id(material)]
                     if uv is not None and piece.uv is not None:
@@ -115,23 +145,31 @@ class _Builder:
                     self.n_placed += 1
         return Soup(vertices, faces, ids, looks, uv, colors)
 
-    def _count(self, copies: dict[int, list[NDArray[np.float64]]]) -> tuple[int, int, bool, bool]:
+    def _pose(self, node: int, mesh: int) -> _Pose:
+        weights = self.doc.nodes[node].weights or self.doc.meshes[mesh].weights or []
+        skin = self.doc.nodes[node].skin
+        if skin is not None and not any("JOINTS_0" in p.attributes for p in self.doc.meshes[mesh].primitives):
+            skin = None
+        return _Pose(mesh, tuple(weights) if any(weights) else (), skin)
+
+    def _count(self, copies: dict[_Pose, list[NDArray[np.float64]]]) -> tuple[int, int, bool, bool]:
         """Faces and vertices as placed, whether there are textures and colours; no array is made yet."""
         n_faces = n_vertices = 0
         textured = colored = False
-        for mesh, matrices in copies.items():
+        for pose, matrices in copies.items():
             blocks = set()
-            for k, p in enumerate(self.doc.meshes[mesh].primitives):
-                by = f"mesh {mesh} primitive {k}"
+            for k, p in enumerate(self.doc.meshes[pose.mesh].primitives):
+                by = f"mesh {pose.mesh} primitive {k}"
                 if not self._is_surface(p, len(matrices)):
                     continue
                 positions = p.attributes["POSITION"]
-                self._refuse_compressed(p, positions, by)
+                if decompress(p, self.accessors, by, f"{self.where}, {by}", MAX_FACES - n_faces):
+                    self.n_compressed += 1
                 count = self.accessors.check(positions, by, (3,))
                 corners = count if p.indices is None else self.accessors.check(p.indices, by, (1,))
                 n_faces += len(matrices) * (corners // 3 if p.mode == _TRIANGLES else max(corners - 2, 0))
-                if positions not in blocks:
-                    blocks.add(positions)
+                if pose.block(p, k) not in blocks:
+                    blocks.add(pose.block(p, k))
                     n_vertices += len(matrices) * count
                 textured = textured or self.materials.look(p.material, by).material.texture is not None
                 colored = colored or "COLOR_0" in p.attributes
@@ -144,8 +182,7 @@ class _Builder:
 
     def _is_surface(self, p: Primitive, copies: int) -> bool:
         if holds_splats(p):
-            self.skipped["splats"] += copies
-            self.log.warn("3D Gaussian splats in the file are not read by this version; only its mesh is")
+            self.skipped["splats"] += copies  # read apart
             return False
         if p.mode < _TRIANGLES:
             self.skipped["points" if p.mode == 0 else "lines"] += copies
@@ -153,16 +190,11 @@ class _Builder:
         if "POSITION" not in p.attributes:
             self.log.warn("a primitive without positions is left out")
             return False
-        if p.targets:
-            self.log.warn("morph targets are ignored")
         return True
 
     def _refuse_without_faces(self, n_faces: int) -> None:
-        if n_faces:
+        if n_faces or self.skipped["splats"]:
             return
-        if self.skipped["splats"]:
-            raise UnsupportedFormatError("holds 3D Gaussian splats (KHR_gaussian_splatting), which are not read by "
-                                         "this version", where=self.where, todo="Give the world as a mesh")
         if self.skipped["points"]:
             raise UnsupportedFormatError("is a point cloud (glTF points and no faces)", where=self.where,
                                          todo="Give a mesh: a point cloud has no surface to draw or to walk on")
@@ -170,40 +202,34 @@ class _Builder:
         raise EmptyWorldError(f"places no faces{lines}", where=self.where,
                               todo="Export the world as a mesh, with its nodes in the default scene")
 
-    def _decode(self, mesh: int) -> _Decoded:
+    def _decode(self, pose: _Pose) -> _Decoded:
         out = _Decoded()
-        block_of: dict[int, int] = {}
-        for k, p in enumerate(self.doc.meshes[mesh].primitives):
-            by = f"mesh {mesh} primitive {k}"
+        block_of: dict[tuple[int, int, int], int] = {}
+        for k, p in enumerate(self.doc.meshes[pose.mesh].primitives):
+            by = f"mesh {pose.mesh} primitive {k}"
             if holds_splats(p) or p.mode < _TRIANGLES or "POSITION" not in p.attributes:
                 continue
-            positions = p.attributes["POSITION"]
-            if positions not in block_of:
-                block_of[positions] = len(out.blocks)
-                out.blocks.append(self.accessors.floats(positions, by, (3,)))
-            block = out.blocks[block_of[positions]]
+            key, where = pose.block(p, k), f"{self.where}, {by}"
+            if key not in block_of:
+                block_of[key] = len(out.blocks)
+                points = self.accessors.floats(p.attributes["POSITION"], by, (3,))
+                out.blocks.append(morph(points, p, pose.weights, self.accessors, by, where))
+                out.skinnings.append(None if pose.skin is None
+                                     else skinning_of(p, len(points), self.accessors, by, where))
+            block = out.blocks[block_of[key]]
             faces = self._faces(p, len(block), by)
-            check_used_finite(block, faces, f"{self.where}, {by}")
+            check_used_finite(block, faces, where)
             look = self.materials.look(p.material, by)
             uv = self._uv(p, look, len(block), by)
             if uv is None and look.material.texture is not None:
                 self.log.warn(f"{by} has no texture coordinates for its material; drawn without the texture")
                 look = self._bare(look)
-            out.pieces.append(_Piece(faces, block_of[positions], look, uv, self._colors(p, len(block), by)))
+            out.pieces.append(_Piece(faces, block_of[key], look, uv, self._colors(p, len(block), by)))
         return out
 
     def _bare(self, look: Look) -> Look:
         cache = self.__dict__.setdefault("_bare_looks", {})
         return cache.setdefault(id(look), look.bare())
-
-    def _refuse_compressed(self, p: Primitive, positions: int, by: str) -> None:
-        name = compressed_by(p)
-        if not name:
-            return
-        needed = [positions] if p.indices is None else [positions, p.indices]
-        if any(self.accessors.definition(i, by).bufferView is None for i in needed):
-            raise UnsupportedFormatError(f"its geometry is compressed with {name}, which is not decoded",
-                                         where=f"{self.where}, {by}", todo="Export it again without mesh compression")
 
     def _faces(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.int32]:
         where = f"{self.where}, {by}"

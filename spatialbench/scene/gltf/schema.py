@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Accessor", "BufferView", "Gltf", "Image", "MaterialDef", "Node", "Primitive", "TextureInfo",
-           "TextureTransform"]
+__all__ = ["Accessor", "BufferView", "DracoStream", "Gltf", "Image", "Instancing", "MaterialDef", "MeshoptView", "Node",
+           "Primitive", "Skin", "TextureInfo", "TextureTransform"]
 
 Index = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -48,6 +48,18 @@ class BufferView(_Part):
     byteStride: Annotated[int, Field(ge=1, le=65536)] | None = None
 
 
+class MeshoptView(BaseModel):
+    """``EXT_meshopt_compression`` of a buffer view."""
+
+    buffer: Index
+    byteOffset: Index = 0
+    byteLength: Index
+    byteStride: Annotated[int, Field(ge=1, le=256)]
+    count: Index
+    mode: Literal["ATTRIBUTES", "TRIANGLES", "INDICES"]
+    filter: Literal["NONE", "OCTAHEDRAL", "QUATERNION", "EXPONENTIAL", "COLOR"] = "NONE"
+
+
 class SparseIndices(_Part):
     """Which elements are replaced."""
 
@@ -80,6 +92,8 @@ class Accessor(_Part):
     normalized: bool = False
     count: Index
     type: str
+    min: Any = None
+    max: Any = None
     sparse: Sparse | None = None
 
 
@@ -90,13 +104,21 @@ class Primitive(_Part):
     indices: Index | None = None
     material: Index | None = None
     mode: Annotated[int, Field(ge=0, le=6)] = 4
-    targets: list[Any] | None = None
+    targets: list[dict[str, Index]] | None = None
+
+
+class DracoStream(BaseModel):
+    """``KHR_draco_mesh_compression``: the stream, and the ids of attributes in it."""
+
+    bufferView: Index
+    attributes: dict[str, Index]
 
 
 class Mesh(_Part):
     """A list of primitives."""
 
     primitives: list[Primitive]
+    weights: list[Number] | None = None
 
 
 class Node(_Part):
@@ -105,11 +127,25 @@ class Node(_Part):
     children: list[Index] = Field(default_factory=list)
     mesh: Index | None = None
     camera: Index | None = None
-    skin: Any = None
+    skin: Index | None = None
+    weights: list[Number] | None = None
     matrix: Annotated[list[Number], Field(min_length=16, max_length=16)] | None = None
     translation: Vec3 | None = None
     rotation: Vec4 | None = None
     scale: Vec3 | None = None
+
+
+class Instancing(BaseModel):
+    """``EXT_mesh_gpu_instancing``: where copies of the node's mesh stand."""
+
+    attributes: dict[str, Index]
+
+
+class Skin(_Part):
+    """Joints, and what takes vertices to each at bind time."""
+
+    joints: list[Index]
+    inverseBindMatrices: Index | None = None
 
 
 class SceneDef(_Part):
@@ -199,6 +235,7 @@ class Gltf(BaseModel):
     textures: list[Texture] = Field(default_factory=list)
     images: list[Image] = Field(default_factory=list)
     samplers: list[Sampler] = Field(default_factory=list)
+    skins: list[Skin] = Field(default_factory=list)
     cameras: list[Any] = Field(default_factory=list)
     extensionsUsed: list[str] = Field(default_factory=list)
     extensionsRequired: list[str] = Field(default_factory=list)

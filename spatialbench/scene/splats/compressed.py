@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.ply_header import PlyElement, PlyHeader
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color, smallest_three
@@ -19,7 +20,7 @@ _TODO = "Export it again"
 _PACKED = ["packed_position", "packed_rotation", "packed_scale", "packed_color"]
 
 
-def read_compressed(data: bytes, header: PlyHeader, log: ReadLog, where: str) -> RawSplats:
+def read_compressed(data: FileBytes, header: PlyHeader, log: ReadLog, where: str) -> RawSplats:
     """Read a compressed PLY: elements ``chunk``, ``vertex`` and perhaps ``sh``.
 
     Positions and log scales have 11, 10 and 11 bits, colours and opacity 8 each, the rotation three components of
@@ -85,7 +86,7 @@ def _harmonics(sh: PlyElement, count: int, where: str) -> list[str]:
     return names
 
 
-def _table(data: bytes, header: PlyHeader, element: PlyElement, log: ReadLog, where: str) -> dict[str, NDArray]:
+def _table(data: FileBytes, header: PlyHeader, element: PlyElement, log: ReadLog, where: str) -> dict[str, NDArray]:
     rows = fixed_rows(data, header, element.name, log, where)
     if rows is None:
         raise CorruptInputError("has list properties, which a compressed PLY has not", where=where, todo=_TODO)

@@ -7,13 +7,18 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.splats.raw import BLOCK, RawSplats
+from spatialbench.scene.splats.blocks import in_blocks
+from spatialbench.scene.splats.raw import RawSplats
 from spatialbench.types import Decision, GaussianSplats, ImportReport
 
-__all__ = ["FAR", "judge", "report"]
+__all__ = ["FAR", "judge", "report_splats"]
 
 FAR = 1e4
 """Units from the origin beyond which the middle of a world is moved there: float32 steps are 1e-3 at that distance."""
+
+
+_FAULTS = ("", "position_not_finite", "scale_nan", "scale_infinite", "scale_negative", "rotation_not_finite",
+           "rotation_zero", "opacity_nan", "color_not_finite")
 
 
 def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
@@ -28,34 +33,40 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
     n = len(raw.means)
     log.details["splats_read"] = n
     offset = _offset(raw.means)
-    means = (raw.means - offset).astype(np.float32) if offset.any() else raw.means.astype(np.float32, copy=False)
-    quaternions, length = _unit(raw.quaternions)
-    keep = np.ones(n, dtype=bool)
-    smallest = np.minimum(np.minimum(raw.scales[:, 0], raw.scales[:, 1]), raw.scales[:, 2])
-    odd_scale = _not_finite(raw.scales)
-    nan_scale = odd_scale.copy()
-    nan_scale[odd_scale] = np.isnan(raw.scales[odd_scale]).any(axis=1)
-    for name, bad in (("position_not_finite", _not_finite(means)),
-                      ("scale_nan", nan_scale),
-                      ("scale_infinite", odd_scale & ~nan_scale),
-                      ("scale_negative", smallest < 0),
-                      ("rotation_not_finite", ~np.isfinite(length)),
-                      ("rotation_zero", length == 0),
-                      ("opacity_nan", np.isnan(raw.opacities)),
-                      ("color_not_finite", _not_finite(raw.sh.reshape(n, -1)))):
-        new = bad & keep
-        log.repair(f"splats_{name}", int(new.sum()), "dropped")
-        keep &= ~new
-    if not keep.any():
-        why = ", ".join(f"{r.name.removeprefix('splats_')} {r.count:,}" for r in log.repairs.values())
+    moved = bool(offset.any()) or raw.means.dtype != np.float32
+    means = np.empty((n, 3), dtype=np.float32) if moved else raw.means
+    quaternions = np.empty((n, 4), dtype=np.float32)
+    fault, flat = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=bool)
+
+    def block(part: slice) -> None:
+        if moved:
+            means[part] = raw.means[part] - offset
+        length = _unit(raw.quaternions[part], quaternions[part])
+        smallest = np.minimum(np.minimum(raw.scales[part, 0], raw.scales[part, 1]), raw.scales[part, 2])
+        flat[part] = smallest == 0
+        odd_scale = _not_finite(raw.scales[part])
+        nan_scale = odd_scale.copy()
+        nan_scale[odd_scale] = np.isnan(raw.scales[part][odd_scale]).any(axis=1)
+        bad = (_not_finite(means[part]), nan_scale, odd_scale, smallest < 0, ~np.isfinite(length), length == 0,
+               np.isnan(raw.opacities[part]), _not_finite(raw.sh[part].reshape(len(length), -1)))
+        for code in range(len(bad), 0, -1):  # the first fault is written last
+            fault[part][bad[code - 1]] = code
+
+    in_blocks(n, block)
+    counts = np.bincount(fault, minlength=len(_FAULTS))
+    for name, count in zip(_FAULTS[1:], counts[1:].tolist(), strict=True):
+        log.repair(f"splats_{name}", count, "dropped")
+    if counts[0] == 0:
+        why = ", ".join(f"{_FAULTS[i]} {c:,}" for i, c in enumerate(counts.tolist()) if i and c)
         raise EmptyWorldError(f"nothing can be drawn of its {plural(n, 'splat')} ({why})", where=where,
                               todo="Export the world again")
     splats = GaussianSplats(means=means, scales=raw.scales, quaternions=quaternions, opacities=raw.opacities,
                             sh=raw.sh, offset=offset, antialiased=raw.antialiased)
-    if not keep.all():
-        splats = splats.select(keep)
+    if counts[0] < n:
+        keep = fault == 0
+        splats, flat = splats.select(keep), flat[keep]
     if not log.details.get("flat"):
-        log.repair("splats_scale_zero", int((smallest[keep] == 0).sum()), "flat along an axis; kept")
+        log.repair("splats_scale_zero", int(flat.sum()), "flat along an axis; kept")
     if raw.logit:
         log.repair("splats_opacity_minus_infinity", int((splats.opacities == 0).sum()), "invisible; kept")
     return splats
@@ -70,33 +81,26 @@ def _offset(means: NDArray) -> NDArray[np.float64]:
     return middle if np.abs(middle).max() > FAR else np.zeros(3)
 
 
-def _unit(quaternions: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Unit quaternions, and the lengths before; in float64, where no float32 square overflows or vanishes."""
-    out = np.zeros_like(quaternions)
-    length = np.zeros(len(quaternions))
-    for start in range(0, len(quaternions), BLOCK):
-        part = slice(start, start + BLOCK)
-        q = quaternions[part].astype(np.float64)
-        with np.errstate(all="ignore"):  # lengths of 0 and NaN are judged by the caller
-            length[part] = np.sqrt(np.einsum("ij,ij->i", q, q))
-            out[part] = q / length[part][:, None]
-    return out, length
+def _unit(quaternions: NDArray[np.float32], into: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Fill in unit quaternions; the lengths before. In float64, where no float32 square overflows or vanishes."""
+    q = quaternions.astype(np.float64)
+    with np.errstate(all="ignore"):  # lengths of 0 and NaN are judged by the caller
+        length: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", q, q))
+        into[...] = q / length[:, None]
+    return length
 
 
 def _not_finite(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which rows of [N,K] hold a NaN or an infinity."""
     out = np.zeros(len(rows), dtype=bool)
-    ones = np.ones(rows.shape[1], dtype=np.float32)
     with np.errstate(all="ignore"):
-        for start in range(0, len(rows), BLOCK):
-            # Where the sum of a row is finite all its terms are; the other rows, few, are looked at one by one.
-            part = rows[start:start + BLOCK]
-            odd = np.flatnonzero(~np.isfinite(part @ ones))
-            out[start + odd] = ~np.isfinite(part[odd]).all(axis=1)
+        # Where the sum of a row is finite all its terms are; the other rows, few, are looked at one by one.
+        odd = np.flatnonzero(~np.isfinite(rows @ np.ones(rows.shape[1], dtype=np.float32)))
+        out[odd] = ~np.isfinite(rows[odd]).all(axis=1)
     return out
 
 
-def report(splats: GaussianSplats, log: ReadLog) -> ImportReport:
+def report_splats(splats: GaussianSplats, log: ReadLog) -> ImportReport:
     """The import report: counts, bounds in the source frame (offset added), and figures that tell worlds apart."""
     assert splats.offset is not None
     columns = [splats.means[:, i] for i in range(3)]  # an order of magnitude faster than along axis 0
@@ -108,7 +112,7 @@ def report(splats: GaussianSplats, log: ReadLog) -> ImportReport:
     log.details["antialiased"] = splats.antialiased
     if splats.offset.any():
         log.details["offset"] = splats.offset.tolist()
-    decisions = {}
+    decisions = dict(log.decisions)
     if "opacity_looks_activated" in log.details:
         decisions["opacity"] = Decision(value="logit", source="prior", confidence=0.5,
                                         note="every stored value lies within [0, 1]")

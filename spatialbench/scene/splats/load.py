@@ -10,36 +10,52 @@ import numpy as np
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.sidecar import read_side_car
+from spatialbench.scene.splats.blocks import thin
 from spatialbench.scene.splats.dotsplat import read_dotsplat
-from spatialbench.scene.splats.judge import judge, report
+from spatialbench.scene.splats.judge import judge, report_splats
+from spatialbench.scene.splats.ksplat import read_ksplat
 from spatialbench.scene.splats.ply import read_splat_ply
 from spatialbench.scene.splats.raw import RawSplats
 from spatialbench.scene.splats.sog import read_sog
 from spatialbench.scene.splats.spz import read_spz
-from spatialbench.types import Scene
+from spatialbench.types import Scene, SideCar
 
 __all__ = ["SPLAT_KINDS", "load_splats"]
 
 SPLAT_KINDS: dict[str, tuple[float, float, float]] = {
-    "splat-ply": (0.0, -1.0, 0.0), "splat": (0.0, -1.0, 0.0), "sog": (0.0, -1.0, 0.0), "spz": (0.0, 1.0, 0.0)}
+    "splat-ply": (0.0, -1.0, 0.0), "splat": (0.0, -1.0, 0.0), "ksplat": (0.0, -1.0, 0.0), "sog": (0.0, -1.0, 0.0),
+    "spz": (0.0, 1.0, 0.0)}
 """Kinds that are read, with the up axis that the convention of each gives (design, section 7); none gives a unit."""
 
 
-def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog) -> Scene:
+def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: int | None = None) -> Scene:
     """Read splats of one of ``SPLAT_KINDS`` in their source frame, activated, without rows that cannot be drawn.
+
+    ``most`` is how many are read at the most (see ``thinned``).
 
     Raises
     ------
     As :func:`spatialbench.scene.load_scene`.
     """
     where = str(path)
-    raw = _read(kind, folder, log, where)
-    side = read_side_car(folder, (), log)
-    if raw.up is not None and side.up is None:
-        side = replace(side, up=raw.up, up_source="file")
+    if kind == "splat-ply":
+        with folder.mapped_main() as data:
+            raw = read_splat_ply(data, log, where, most)
+    else:
+        raw = thin(_read(kind, folder, log, where), most, log)
+    side = _side(raw, read_side_car(folder, raw.cameras, log))
     splats = judge(raw, log, where)
     return Scene(path=path, mesh=None, prior_up=np.array(SPLAT_KINDS[kind]), prior_unit_m=None,
-                 report=report(splats, log), side=side, splats=splats)
+                 report=report_splats(splats, log), side=side, splats=splats)
+
+
+def _side(raw: RawSplats, side: SideCar) -> SideCar:
+    """What the side-car says, filled up by what the file itself does."""
+    if raw.up is not None and side.up is None:
+        side = replace(side, up=raw.up, up_source="file")
+    if raw.unit_m is not None and side.unit_m is None:
+        side = replace(side, unit_m=raw.unit_m, unit_source="file")
+    return side
 
 
 def _read(kind: str, folder: WorldFolder, log: ReadLog, where: str) -> RawSplats:
@@ -48,6 +64,6 @@ def _read(kind: str, folder: WorldFolder, log: ReadLog, where: str) -> RawSplats
         return read_spz(data, log, where)
     if kind == "splat":
         return read_dotsplat(data, log, where)
-    if kind == "sog":
-        return read_sog(data, folder, log, where)
-    return read_splat_ply(data, log, where)
+    if kind == "ksplat":
+        return read_ksplat(data, log, where)
+    return read_sog(data, folder, log, where)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
+from spatialbench.types import Pose
 
-__all__ = ["BLOCK", "MAX_SPLATS", "SH_C0", "SH_REST", "RawSplats", "check_count", "dc_of_color", "sigmoid",
-           "smallest_three"]
+__all__ = ["BLOCK", "MAX_SPLATS", "SH_C0", "SH_REST", "RawSplats", "check_count", "dc_of_color", "joined",
+           "sigmoid", "smallest_three"]
 
 MAX_SPLATS = 50_000_000
 """More are refused before memory is taken for them (at degree 3 they take 12 GB)."""
@@ -35,7 +36,7 @@ class RawSplats:
     opacities : [N] float32 in [0,1] or NaN.
     sh : [N,K,3] float32.
     logit : the file stores logits, so that an opacity of exactly 0 comes from minus infinity.
-    up : up axis that the file itself states, or None.
+    up, unit_m, cameras : up axis, metres per unit and cameras that the file itself states, if any.
     """
 
     means: NDArray
@@ -46,6 +47,29 @@ class RawSplats:
     logit: bool = False
     antialiased: bool = False
     up: NDArray[np.float64] | None = None
+    unit_m: float | None = None
+    cameras: tuple[Pose, ...] = ()
+
+    def select(self, keep: NDArray) -> RawSplats:
+        """Only some rows (mask or indices)."""
+        return replace(self, means=self.means[keep], scales=self.scales[keep], quaternions=self.quaternions[keep],
+                       opacities=self.opacities[keep], sh=self.sh[keep])
+
+
+def joined(parts: list[RawSplats]) -> RawSplats:
+    """All parts as one; harmonics that a part lacks are 0. ``up`` is left out."""
+    if len(parts) == 1:
+        return parts[0]
+    k = max(p.sh.shape[1] for p in parts)
+    sh = np.zeros((sum(len(p.sh) for p in parts), k, 3), dtype=np.float32)
+    at = 0
+    for p in parts:
+        sh[at:at + len(p.sh), :p.sh.shape[1]] = p.sh
+        at += len(p.sh)
+    means, scales, quaternions, opacities = (np.concatenate([getattr(p, a) for p in parts])
+                                             for a in ("means", "scales", "quaternions", "opacities"))
+    return RawSplats(means, scales, quaternions, opacities, sh,
+                     logit=any(p.logit for p in parts), antialiased=any(p.antialiased for p in parts))
 
 
 def check_count(count: int, where: str) -> None:

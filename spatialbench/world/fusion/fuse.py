@@ -93,7 +93,7 @@ def fuse(renderer: Renderer, low: ArrayLike, high: ArrayLike, settings: Fusion, 
     free = free_volume(volume, depths.positions)
     sheets = extract_sheets(volume, settings.min_faces)
     del volume
-    against = compare(sheets.mesh, views or [(first, depths.kept(0))], 2 * grid.voxel)
+    against = compare(sheets.mesh, views or [(first, depths.kept(0))], 2 * grid.voxel, grid)
     clearance_found = None if sheets.mesh is None else least_distance(sheets.mesh, depths.positions, grid.voxel)
     quality = FusionQuality(
         viewpoints=len(depths), clearance=clearance_found, voxel=grid.voxel, grid=grid.shape, low=_corner(grid.low),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.types import TriangleMesh
+from spatialbench.world.fusion.grid import Grid
 from spatialbench.world.fusion.volume import Volume
 
 __all__ = ["Comparison", "compare", "free_volume", "least_distance"]
@@ -34,7 +35,7 @@ class Comparison:
 
 
 def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64], NDArray[np.float32]]],
-            far: float) -> Comparison:
+            far: float, grid: Grid | None = None) -> Comparison:
     """Rendered depth against the mesh, along rays through pixel centres.
 
     Parameters
@@ -42,6 +43,7 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
     views : positions [3] with the depth [6,S,S] (row, column) of their six faces, 0 where nothing is. Every k-th
         row and column is looked at, so that at least 128 x 128 pixels a face are (all of a smaller one).
     far : difference, m, from which on a pair counts as far.
+    grid : what was fused; what is seen outside of it cannot be in the mesh, and is no hole. None: all can be.
     """
     from spatialbench.renderers.raycast import MeshRayCaster
     from spatialbench.renderers.trajectories import cube_faces
@@ -62,9 +64,11 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
             else:
                 z = caster.first_hits(position, rays @ camera.pose.rotation.T).distance / np.linalg.norm(rays, axis=1)
             hit = np.isfinite(z)
-            with_depth += int(there.sum())
+            held = there if grid is None else there & _within(grid, position + (seen[:, None] * rays) @
+                                                              camera.pose.rotation.T)
+            with_depth += int(held.sum())
             without += int((~there).sum())
-            missed += int((there & ~hit).sum())
+            missed += int((held & ~hit).sum())
             false += int((~there & hit).sum())
             differences.append((seen - z)[there & hit])
     d = np.concatenate(differences)
@@ -72,6 +76,10 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
                       float(np.median(d)) if len(d) else None,
                       float(np.percentile(np.abs(d), 95)) if len(d) else None,
                       float((np.abs(d) > far).mean()) if len(d) else None)
+
+
+def _within(grid: Grid, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(((points >= grid.low) & (points <= grid.high)).all(axis=1))
 
 
 def free_volume(volume: Volume, viewpoints: NDArray[np.float64]) -> float:

@@ -1,0 +1,110 @@
+"""Which files make up the world at a path: one, the layers of a folder, or splats with their collider."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from spatialbench.errors import InputError
+from spatialbench.scene.folder import WORLD_SUFFIXES
+from spatialbench.scene.sniff import sniff
+from spatialbench.scene.splats import SPLAT_KINDS
+
+__all__ = ["MESH_KINDS", "WorldFiles", "world_files"]
+
+MESH_KINDS = ("glb", "gltf", "obj", "ply", "stl", "off", "3mf", "drc", "usd")
+_LAYER = re.compile(r"mesh_layer(\d+)(?:[_\-. ].*)?\.(?:ply|drc)", re.IGNORECASE)
+_COLLIDER = re.compile(r"(?:(.*)[_\-. ])?collider", re.IGNORECASE)
+_MAX_ENTRIES = 20_000
+
+
+@dataclass(frozen=True)
+class WorldFiles:
+    """The files of one world.
+
+    Attributes
+    ----------
+    main : read first; the folder itself where nothing in it could be chosen.
+    layers : mesh files of one world, in the order of their numbers; empty for most worlds.
+    collider : a mesh that stands for the splats of ``main`` in simulations, by its name; or None.
+    left_out : names of other world files in the folder.
+    """
+
+    main: Path
+    layers: tuple[Path, ...] = ()
+    collider: Path | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def world_files(path: Path) -> WorldFiles:
+    """What to read for a path that was given.
+
+    A folder is one world if it holds ``meta.json`` (an unbundled SOG), files ``mesh_layer*.ply`` (HunyuanWorld), a
+    single world file, or one file of splats and one collider: a mesh whose name is ``collider`` or ends in
+    ``_collider``. A file of splats that was given brings its collider where that is named after it
+    (``NAME_collider.glb``) or, as ``collider.glb``, where no other world lies in the folder. Content decides what is
+    splats and what is a mesh; names only tell colliders and layers. Nothing is read here but the first bytes.
+    """
+    try:
+        if path.is_dir():
+            return _of_folder(path)
+        if path.is_file() and not _collider_of(path.name):
+            return _of_file(path)
+    except (OSError, ValueError):
+        pass  # reading the path says what is wrong
+    return WorldFiles(path)
+
+
+def _of_folder(folder: Path) -> WorldFiles:
+    if (folder / "meta.json").is_file():
+        return WorldFiles(folder / "meta.json")
+    files = _worlds(folder)
+    layers = sorted((int(m[1]), p.suffix.lower() == ".drc", p.name, p) for p in files
+                    if (m := _LAYER.fullmatch(p.name)))
+    if layers:
+        # A layer that is there as PLY is not read again from its Draco stream, which has lost precision.
+        plain = {number for number, packed, _, _ in layers if not packed}
+        chosen = tuple(p for number, packed, _, p in layers if not packed or number not in plain)
+        return WorldFiles(chosen[0], chosen, left_out=tuple(p.name for p in files if p not in chosen))
+    if len(files) == 1:
+        return WorldFiles(files[0])
+    if len(files) == 2:
+        for main, other in (files, files[::-1]):
+            if _collider_of(other.name) and not _collider_of(main.name) and _is_pair(main, other):
+                return WorldFiles(main, collider=other)
+    return WorldFiles(folder)
+
+
+def _of_file(path: Path) -> WorldFiles:
+    files = [p for p in _worlds(path.parent) if p.name != path.name]
+    named = [p for p in files if (_collider_of(p.name) or "").lower() == f"={path.stem.lower()}"]
+    if not named and len(files) == 1 and _collider_of(files[0].name) == "=":
+        named = files
+    if len(named) == 1 and _is_pair(path, named[0]):
+        return WorldFiles(path, collider=named[0])
+    return WorldFiles(path)
+
+
+def _worlds(folder: Path) -> list[Path]:
+    """World files in a folder by their suffix, in the order of their names; none where there are too many."""
+    found = []
+    for count, p in enumerate(folder.iterdir()):
+        if count >= _MAX_ENTRIES:
+            return []
+        if p.suffix.lower() in WORLD_SUFFIXES and not p.name.startswith(".") and p.is_file():
+            found.append(p)
+    return sorted(found)
+
+
+def _collider_of(name: str) -> str | None:
+    """``=`` and the stem that a collider is named after; None for a name that is no collider's."""
+    found = _COLLIDER.fullmatch(name.rpartition(".")[0])
+    return None if found is None else f"={found[1] or ''}"
+
+
+def _is_pair(main: Path, other: Path) -> bool:
+    try:
+        return sniff(main).kind in SPLAT_KINDS and sniff(other).kind in MESH_KINDS
+    except InputError:
+        return False  # each says so itself when it is read

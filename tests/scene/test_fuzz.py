@@ -1,0 +1,40 @@
+"""A short run of the fuzzer; ``python -m tests.scene.fuzz --minutes N`` runs for longer."""
+
+from __future__ import annotations
+
+import fuzz
+import fuzz_seeds
+import pytest
+
+from spatialbench.scene.sniff import READABLE, sniff
+
+
+@pytest.mark.parametrize("name", sorted(fuzz_seeds.seeds()))
+def test_seeds_are_sound(tmp_path, name):
+    files, main = fuzz_seeds.seeds()[name]
+    for file, data in files.items():
+        (tmp_path / file).write_bytes(data)
+    assert fuzz.outcome(tmp_path / main if main else tmp_path) in ("loaded", "repaired")
+
+
+def test_every_format_has_a_seed(tmp_path):
+    kinds = set()
+    for files, main in fuzz_seeds.seeds().values():
+        for name in [main] if main else files:
+            (tmp_path / name).write_bytes(files[name])
+            kinds.add(sniff(tmp_path / name).kind)
+    assert set(READABLE) - {"usd"} <= kinds
+
+
+def test_cases_are_made_from_their_number():
+    assert fuzz.case_files(7) == fuzz.case_files(7)
+    assert len({str(fuzz.case_files(k)) for k in range(50)}) == 50
+
+
+@pytest.mark.slow
+def test_spoiled_worlds():
+    """The first 2,500 cases, or as many as fit into twelve seconds."""
+    tally = fuzz.run_cases(0, seconds=12, most=2500)
+    assert not tally.faults, "\n".join(tally.faults)
+    assert sum(tally.outcomes.values()) > 50
+    assert tally.outcomes["loaded"] + tally.outcomes["repaired"] > 5
