@@ -39,6 +39,8 @@ _X, _Y, _XX, _XY, _YY, _LOWEST, _OPACITY, _RED, _GREEN, _BLUE, _DEPTH, _HALF_WID
 _DILATION = f32(0.3)
 """Square pixels added to both variances of every projected splat."""
 _ALPHA_MAX = f32(0.999)
+_COLOR_MAX = f32(1e30)
+"""A splat is no brighter, so that sums stay finite."""
 OPAQUE = f32(1e-4)
 """A splat that would leave no more light than this ends the pixel and is not drawn itself."""
 _MASK = u64(0xFFFFFFFF)
@@ -225,7 +227,9 @@ def project(splats: PackedSplats, view: View, first: int, step: int, terms: int,
                 length = f32(1) / math.sqrt(d0 * d0 + d1 * d1 + d2 * d2)
                 _basis(d0 * length, d1 * length, d2 * length, terms, basis)
                 for k in range(3):
-                    out[i, _RED + k] = max(f32(0), f32(0.5) + _dot(splats.sh, i, k, basis, terms))
+                    # Written so that what is not a number, from coefficients near the largest, becomes 0.
+                    color = f32(0.5) + _dot(splats.sh, i, k, basis, terms)
+                    out[i, _RED + k] = min(color, _COLOR_MAX) if color > f32(0) else f32(0)
             scale = f32(-0.0625) / whole
             out[i, _X], out[i, _Y], out[i, _DEPTH] = at_x, at_y, z
             out[i, _XX], out[i, _XY], out[i, _YY] = scale * yy, f32(-2) * scale * xy, scale * xx
@@ -243,8 +247,10 @@ def project(splats: PackedSplats, view: View, first: int, step: int, terms: int,
 
 
 @njit(**_KERNEL)
-def scatter(out: Any, found: Any, tiles_x: int, tiles_y: int, at: Any, lists: Any) -> None:
-    """Write the splats in ``found`` to the lists of the tiles; ``at`` [tiles] is where each tile's next one goes.
+def scatter(out: Any, found: Any, tiles_x: int, tiles_y: int, top: int, bottom: int, at: Any, lists: Any) -> None:
+    """Write the splats in ``found`` to the lists of the tiles in the rows ``top`` to ``bottom`` - 1.
+
+    ``at`` [tiles] is where each tile's next one goes.
 
     An entry is the depth (high word; the bits of positive float32 sort like the numbers) and the row of ``out``.
     """
@@ -254,7 +260,7 @@ def scatter(out: Any, found: Any, tiles_x: int, tiles_y: int, at: Any, lists: An
         key = (u64(bits[i, _DEPTH]) << u64(32)) | i
         x0, x1, y0, y1 = _tiles(out, i, tiles_x, tiles_y)
         single = x0 == x1 and y0 == y1
-        for y in range(y0, y1 + 1):
+        for y in range(max(y0, top), min(y1, bottom - 1) + 1):
             for x in range(x0, x1 + 1):
                 if single or _touches(out, i, x, y):
                     t = y * tiles_x + x
@@ -364,9 +370,9 @@ def _add(tile: Any, first: Any, last: Any, x: Any, y: Any, xx: Any, xy: Any, yy:
 
 
 @njit(**_KERNEL)
-def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, first: int, step: int, of_depth: bool,
-          background: Any, ceiling: Any, least: Any, rgb: Any, depth: Any, alpha: Any) -> None:
-    """Sort the list of every ``step``-th tile and draw it, front to back.
+def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: int, first: int, step: int,
+          of_depth: bool, background: Any, ceiling: Any, least: Any, rgb: Any, depth: Any, alpha: Any) -> None:
+    """Sort the list of every ``step``-th tile and draw it, front to back; ``above`` rows of tiles lie above the first.
 
     Sets ``rgb`` [H,W,3] over ``background``, at most ``ceiling``; ``alpha`` [H,W] before it; median ``depth``
     [H,W], 0 where alpha is below a half. ``of_depth`` takes each splat's depth for its colour. With ``least`` a
@@ -380,7 +386,7 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, first: i
         longest = max(longest, starts[t + 1] - starts[t])
     spare, digits = np.empty(longest, np.uint64), np.empty((4, 256), np.int64)
     for t in range(first, len(starts) - 1, step):
-        x0, y0 = t % tiles_x * TILE, t // tiles_x * TILE
+        x0, y0 = t % tiles_x * TILE, (above + t // tiles_x) * TILE
         for p in range(_N):
             strip, row, column = p // (_STRIP * TILE), p // _STRIP % TILE, p % _STRIP
             x, y = x0 + strip * _STRIP + column, y0 + row

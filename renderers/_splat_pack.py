@@ -93,10 +93,10 @@ def _morton_order(means: F32, which: NDArray[np.uint32]) -> NDArray[np.uint32]:
         return which
     means = means[which]
     low, high = means.min(0), means.max(0)
-    cells = (1 << _BITS) * (1 - 2.0**-10) / np.maximum(high.astype(np.float64) - low, 1e-30)
+    cells = (1 << _BITS) * (1 - 2.0**-10) / np.maximum(high.astype(np.float64) - low.astype(np.float64), 1e-30)
     key = np.zeros(len(which), np.uint64)
     for a in range(3):
-        cell = ((means[:, a] - low[a]) * cells[a]).astype(np.uint64)
+        cell = ((means[:, a].astype(np.float64) - low[a]) * cells[a]).astype(np.uint64)
         # Bit i goes to bit 3 i: halves are pulled apart, then quarters, and so on.
         for shift, mask in ((16, 0x30000FF), (8, 0x300F00F), (4, 0x30C30C3), (2, 0x9249249)):
             cell = (cell | (cell << np.uint64(shift))) & np.uint64(mask)

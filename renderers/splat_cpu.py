@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,6 +44,8 @@ NEAR = 0.01
 """Nearest depth of a centre unless the settings say otherwise."""
 _SLACK = 2.0
 """Pixels around the image that a splat's dilation may bridge: above ``SIGMAS`` 0.3^(1/2) = 1.83."""
+_ENTRIES = 1 << 26
+"""Of the tiles' lists at a time, 8 bytes each: enough for any image but one of very many splats as large as it."""
 _SHARES = 4
 """Pieces of work for each thread, so that none waits long for another."""
 
@@ -118,29 +120,51 @@ class SplatCpuBackend:
         found = in_chunks(lambda a, _: kernels.project(
             splats, view, a, shares, terms, self._compensate, *tiles, scratch.out, scratch.found[a], total[a]),
             shares, 1, threads)
-        starts = np.concatenate([[0], np.cumsum(total.sum(0))])
-        # Each share writes behind the shares before it; sorting then undoes what that order was.
-        at = starts[:-1] + np.cumsum(total, 0) - total
-        lists = np.empty(starts[-1], np.uint64)
-        in_chunks(lambda a, _: kernels.scatter(scratch.out, scratch.found[a, :found[a]], *tiles, at[a], lists),
-                  shares, 1, threads)
 
         # Median depth is known once half of the light is gone.
         least = np.float32(0.5) if set(want) == {"depth"} and not self._expected else kernels.OPAQUE
 
-        def blend(of_depth: bool, into: F32) -> None:
+        def lay(top: int, bottom: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+            band = slice(top * tiles[0], bottom * tiles[0])
+            starts = np.concatenate([[0], np.cumsum(total[:, band].sum(0))])
+            # Each share writes behind the shares before it; sorting then undoes what that order was.
+            at = np.zeros_like(total)
+            at[:, band] = starts[:-1] + np.cumsum(total[:, band], 0) - total[:, band]
+            lists = np.empty(starts[-1], np.uint64)
+            in_chunks(lambda a, _: kernels.scatter(
+                scratch.out, scratch.found[a, :found[a]], *tiles, top, bottom, at[a], lists), shares, 1, threads)
+            return starts, lists
+
+        def blend(top: int, starts: NDArray[np.int64], lists: NDArray[np.uint64], of_depth: bool, into: F32) -> None:
             background, ceiling = (np.zeros(3, np.float32), np.inf) if of_depth else (self._background, 1.0)
             in_chunks(lambda a, _: kernels.blend(
-                scratch.out, splats.source, lists, starts, tiles[0], a, shares, of_depth, background,
+                scratch.out, splats.source, lists, starts, tiles[0], top, a, shares, of_depth, background,
                 np.float32(ceiling), least, into, depth, alpha), shares, 1, threads)
 
-        if "rgb" in want or not self._expected:
-            blend(False, rgb)
-        if self._expected and "depth" in want:
-            depths = np.empty_like(rgb)
-            blend(True, depths)
+        depths = np.empty_like(rgb) if self._expected and "depth" in want else None
+        for top, bottom in _bands(total.sum(0).reshape(tiles[1], tiles[0]).sum(1)):
+            starts, lists = lay(top, bottom)
+            if "rgb" in want or not self._expected:
+                blend(top, starts, lists, False, rgb)
+            if depths is not None:
+                blend(top, starts, lists, True, depths)
+        if depths is not None:
             np.divide(depths[..., 0], alpha, out=depth, where=alpha > 0)
             depth[alpha == 0] = 0
+
+
+def _bands(entries: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """First and one past the last of rows of tiles that are drawn together: no more than ``_ENTRIES``, or one row.
+
+    Parameters
+    ----------
+    entries : [rows] how many entries the lists of each row's tiles hold.
+    """
+    top = 0
+    while top < len(entries):
+        fit = int(np.searchsorted(np.cumsum(entries[top:]), _ENTRIES, "right"))
+        yield top, top + max(1, fit)
+        top += max(1, fit)
 
 
 def _view(camera: Camera, offset: NDArray[np.float64], near: np.float32) -> View:

@@ -74,7 +74,7 @@ def show(name: str, settings: tuple[str, ...], as_json: bool) -> None:
 def diff(old: str, new: str, as_json: bool) -> None:
     """Say in which keys the protocols OLD and NEW differ, and give both hashes.
 
-    Each is a name, a YAML file, or the result folder (or run.json) of a run.
+    Each is a name, a YAML file, or the result folder (or run.json, batch.json) of a run or batch.
     """
     (a, hash_a), (b, hash_b) = protocol_of(old), protocol_of(new)
     changes = difference(a, b)
@@ -104,7 +104,7 @@ def protocol_of(name: str) -> tuple[dict[str, Any], str]:
     path = Path(name)
     try:
         if path.is_dir():
-            return _of_run(path / "run.json")
+            return _of_run(path / ("batch.json" if (path / "batch.json").is_file() else "run.json"))
         if path.suffix == ".json":
             return _of_run(path)
     except (OSError, ValueError):  # a name too long, or with a zero byte: the loader below says so

@@ -180,7 +180,10 @@ class _Source:
             record = run_record(path)
             protocol, named = record.get("protocol"), record.get("protocol_hash")
             settings = tuple(map(str, record.get("protocol_overrides") or ()))
-        text = json.dumps(protocol, sort_keys=True, separators=(",", ":"))
+        try:
+            text = json.dumps(protocol, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except ValueError:  # NaN or infinity, which no protocol holds
+            text = ""
         if not isinstance(protocol, dict) or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != named:
             raise ResultError("its protocol does not have the hash it names: one of them was changed",
                               where=str(path / (NAME if is_batch else "run.json")), todo="Run it again")

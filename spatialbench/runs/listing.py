@@ -24,6 +24,8 @@ _MAX_ENTRIES = 200_000
 _SIDE_SUFFIXES = (".bin", ".mtl", ".png", ".jpg", ".jpeg", ".webp", ".ktx2", ".dds", ".tga", ".tif", ".tiff", ".exr",
                   ".hdr", ".txt", ".md", ".csv", ".yaml", ".yml", ".html", ".jsonl", ".log", ".py")
 """Of files that belong to a world, or tell of it, and are none, whatever their bytes look like."""
+_MAX_JSON = 64 << 20
+"""Bytes of a glTF whose references are looked at: most of a larger one is data, and the listing stays small."""
 _NEAR = 0.75
 _MAX_PAIRS = 100_000
 """Of names; beyond it similar names are not looked for."""
@@ -144,7 +146,7 @@ class Contents:
     """What the files of a listing are, by their bytes; each is looked at once, and none is loaded."""
 
     def __init__(self, listing: Listing) -> None:
-        self._root = listing.root
+        self._root, self._files = listing.root, frozenset(listing.files)
         self._look = cache(self._sniff)
 
     def accepts(self, name: str, clip: bool) -> bool:
@@ -172,18 +174,29 @@ class Contents:
             *READABLE, "points-ply", "spz4", "ksplat", "usd", "fbx", "blend", "drc", "off", "collada", "3mf", "lfs"))
 
     def parts_of(self, name: str) -> Iterator[str]:
-        """Names of the files that a glTF in JSON refers to."""
+        """Names of the files that a glTF in JSON refers to; none out of its folder, and none that is surely a world (a
+        .splat has no mark), so that no file hides another's worlds."""
         found = self._look(name)
         if not isinstance(found, Sniffed) or found.kind != "gltf":
             return
         try:
+            if (self._root / name).stat().st_size > _MAX_JSON:
+                return
             data = json.loads((self._root / name).read_bytes())
             uris = [x.get("uri") for key in ("buffers", "images") for x in data.get(key, ())]
         except (OSError, ValueError, RecursionError, AttributeError, TypeError, MemoryError):
             return  # its reader says so
         folder = posixpath.dirname(name)
-        yield from (posixpath.normpath(posixpath.join(folder, unquote(u))) for u in uris
-                    if isinstance(u, str) and not u.startswith("data:"))
+        for uri in uris:
+            if isinstance(uri, str) and not uri.startswith("data:"):
+                part = posixpath.normpath(unquote(uri))
+                name = posixpath.join(folder, part)
+                if not part.startswith(("../", "/")) and name in self._files and not self._surely(name):
+                    yield name
+
+    def _surely(self, name: str) -> bool:
+        found = self._look(name)
+        return isinstance(found, Sniffed) and found.kind in READABLE and found.kind != "splat"
 
     def _sniff(self, name: str) -> Sniffed | InputError:
         try:

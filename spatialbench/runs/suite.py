@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -256,7 +256,7 @@ def plan_folder(root: Path, *, by_folder: bool = False) -> SuitePlan:
     Raises
     ------
     MissingInputError : no such folder.
-    UsageError : there is no world in it.
+    UsageError : there is no world in it, or two folders would be one system.
     """
     root = Path(root)
     listing = list_files(root, links=False)
@@ -270,6 +270,8 @@ def plan_folder(root: Path, *, by_folder: bool = False) -> SuitePlan:
         refused = f"; '{problems[0].found[0]}' {problems[0].note}" if problems else ""
         raise UsageError(f"no world among the {len(listing.files):,} files of the folder: looked for {_readable()}, "
                          f"by content{refused}", where=str(root), todo="Give the folder of the worlds")
+    if by_folder:
+        _apart(found, root)
     worlds = []
     systems = {f: _split(f, by_folder) for f in found}
     for system in sorted({s for s, _ in systems.values()}):
@@ -286,6 +288,18 @@ def _split(name: str, by_folder: bool) -> tuple[str, str]:
     """System and path within it."""
     first, slash, rest = name.partition("/")
     return (_clean(first) or "local", rest) if by_folder and slash else ("local", name)
+
+
+def _apart(files: Iterable[str], root: Path) -> None:
+    seen: dict[str, str] = {}
+    for f in files:
+        folder, slash, _ = f.partition("/")
+        name = _split(f, True)[0]
+        own = f"'{folder}'" if slash else "the folder itself"
+        other = seen.setdefault(name, own)
+        if other != own:
+            raise UsageError(f"{other} and {own} would both be the system '{name}', and their worlds be mixed",
+                             where=str(root), todo="Give them names that differ in letters A-Z and digits")
 
 
 def _ids(files: list[tuple[str, str]]) -> dict[str, str]:

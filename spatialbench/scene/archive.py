@@ -38,7 +38,7 @@ class Archive:
         if len(self._infos) > MAX_MEMBERS:
             raise CorruptInputError(f"is an archive of {len(self._infos):,} files, more than {MAX_MEMBERS:,}",
                                     where=where, todo=_TODO)
-        self.names = [i.filename for i in self._infos if not i.is_dir()]
+        self.names = [i.filename for i in self._infos if not i.filename.endswith("/")]
         """In the order of the archive."""
         for name in self.names:
             self.clean(name)

@@ -114,7 +114,6 @@ def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
 def _warn_of_many(log: ReadLog, n_faces: int) -> None:
     """Say which repairs took more than ``WARN_SHARE`` of the faces, or of their corners."""
     for name, words, whole in (("faces_degenerate", "faces have no area and were dropped", n_faces),
-                               ("faces_duplicate", "faces have the corners of an earlier one", n_faces),
                                ("uv_nonfinite", "corners had texture coordinates that are not finite", 3 * n_faces),
                                ("colors_nonfinite", "corners had colours that are not finite", 3 * n_faces)):
         count = log.repairs[name].count if name in log.repairs else 0

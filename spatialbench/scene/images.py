@@ -42,7 +42,7 @@ def _remember(pixels: NDArray[np.uint8], data: bytes) -> None:
 
 
 class UndecodedTextureError(UnsupportedFormatError):
-    """A texture of a kind that is not decoded."""
+    """A texture of a kind that is not decoded; leaves the import as its base class, with the world's path."""
 
 
 class TextureStore:

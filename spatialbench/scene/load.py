@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spatialbench.errors import CorruptInputError, InputError
+from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
 from spatialbench.scene.clean import clean
 from spatialbench.scene.draco import read_drc
 from spatialbench.scene.folder import WorldFolder
@@ -114,8 +114,8 @@ def _bounded(where: str) -> Iterator[None]:
         with np.errstate(all="ignore"):  # bad numbers are looked for and named; NumPy need not warn of them too
             yield
     except UndecodedTextureError as e:  # raised where the world's path is not known
-        raise e if e.where.startswith(where) else UndecodedTextureError(e.what, where=f"{where}, {e.where}",
-                                                                        todo=e.todo) from None
+        place = e.where if e.where.startswith(where) else f"{where}, {e.where}"
+        raise UnsupportedFormatError(e.what, where=place, todo=e.todo) from None
     except MemoryError:
         raise CorruptInputError("needs more memory than there is", where=where, todo="Simplify the world") from None
 

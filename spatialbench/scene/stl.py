@@ -25,8 +25,9 @@ def read_stl(data: bytes, log: ReadLog, where: str) -> Soup:
     CorruptInputError, EmptyWorldError
     """
     n = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else -1
-    corners = _binary(data, n) if len(data) == 84 + 50 * n else _text(data, log, where)
-    log.details["encoding"] = "binary" if len(data) == 84 + 50 * n else "text"
+    binary = n >= 0 and len(data) == 84 + 50 * n
+    corners = _binary(data, n) if binary else _text(data, log, where)
+    log.details["encoding"] = "binary" if binary else "text"
     if len(corners) == 0:
         raise EmptyWorldError("holds no triangles", where=where, todo=_TODO)
     if len(corners) > 3 * MAX_FACES:

@@ -108,8 +108,8 @@ class _Reader:
         parser.StartElementHandler = start
         try:
             parser.Parse(self.archive.read("_rels/.rels", 1 << 20), True)
-        except expat.ExpatError as e:
-            raise CorruptInputError(f"its relationships cannot be read ({expat.ErrorString(e.code)})",
+        except (expat.ExpatError, LookupError, ValueError) as e:
+            raise CorruptInputError(f"its relationships cannot be read ({str(e)[:60]})",
                                     where=f"{self.where}, _rels/.rels", todo=_TODO) from None
         return self.archive.clean(found[0], "", "_rels/.rels") if found else _MODEL
 

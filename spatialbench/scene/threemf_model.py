@@ -112,8 +112,8 @@ class _Parser:
         except expat.ExpatError as e:
             raise CorruptInputError(f"its XML cannot be read ({expat.ErrorString(e.code)})",
                                     where=f"{self._where}, line {e.lineno}", todo=_TODO) from None
-        except (ValueError, OverflowError, KeyError) as e:
-            self._bad(f"an attribute is missing or is no number ({str(e)[:60]})")
+        except (ValueError, OverflowError, LookupError) as e:
+            self._bad(f"an attribute is missing or is no number, or its encoding is unknown ({str(e)[:60]})")
         return self._part
 
     def _bad(self, what: str) -> NoReturn:

@@ -100,7 +100,7 @@ def _inside(rng: random.Random, data: bytes) -> bytes | None:
             return gzip.compress(spoil(rng, gzip.decompress(data)), mtime=0)
         if data[:1] == b"{":
             return _spoil_json(rng, data)
-    except (zipfile.BadZipFile, zlib.error, OSError, struct.error, ValueError, EOFError, RuntimeError):
+    except (zipfile.BadZipFile, zlib.error, OSError, struct.error, ValueError, EOFError, RuntimeError, IndexError):
         return None
     return None
 

@@ -38,3 +38,20 @@ def test_spoiled_worlds():
     assert not tally.faults, "\n".join(tally.faults)
     assert sum(tally.outcomes.values()) > 50
     assert tally.outcomes["loaded"] + tally.outcomes["repaired"] > 5
+
+
+def test_what_once_broke_a_reader(tmp_path):
+    """An XML encoding nobody knows, an STL of 34 bytes, an archive member without a name, a layer without faces."""
+    model = b'<?xml version="1.0" encoding="UTB-8"?><model/>'
+    short = b"solid c\nfacet normal 0 0 0\nendsolid"[:34]
+    nameless = fuzz_seeds.archive({"3D/3dmodel.model": b"<model/>", "x": b""}).replace(b"x", b"\0")
+    layers = b"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
+    layers += b"element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n2 0 0\n"
+    for name, data in (("w.3mf", fuzz_seeds.archive({"3D/3dmodel.model": model})), ("w.stl", short),
+                       ("n.3mf", nameless)):
+        (tmp_path / name).write_bytes(data)
+        assert fuzz.outcome(tmp_path / name).startswith("refused")
+    (tmp_path / "layers").mkdir()
+    for k, data in enumerate((fuzz_seeds.cube_ply(), layers)):
+        (tmp_path / "layers" / f"mesh_layer{k}.ply").write_bytes(data)
+    assert fuzz.outcome(tmp_path / "layers") == "repaired"

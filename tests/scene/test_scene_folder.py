@@ -279,3 +279,27 @@ def test_folders_that_are_none(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path / ("x" * 300), tmp_path / "a\0b"):
         with pytest.raises(InputError):
             load_scene(path)
+
+
+@pytest.mark.parametrize(("flat", "told"), [(1, False), (2, True)])
+def test_many_repairs_are_a_warning(tmp_path, flat, told):
+    """One face of 21 without an area is less than a twentieth; two of 22 are more."""
+    lines = "".join(f"v {x} 0 0\nv {x + 1} 0 0\nv {x} 1 0\nf -3 -2 -1\n" for x in range(20))
+    (tmp_path / "w.obj").write_text(lines + "f 1 2 2\n" * flat)
+    report = load_scene(tmp_path / "w.obj").report
+    assert [(r.name, r.count) for r in report.repairs if "degenerate" in r.name] == [("faces_degenerate", flat)]
+    assert any("2 of 22 faces have no area and were dropped (9%)" in w for w in report.warnings) == told
+
+
+def test_the_sky_gives_no_depth():
+    """A platform of 4 x 4 m below a dome of 60 m: the ring sees the dome, those that give a scale end at 2.83 m."""
+    from spatialbench.types import load_protocol
+    from spatialbench.world.scale import ring_depths
+
+    protocol = load_protocol("happyworld-spatial-1")
+    box = room((4.0, 4.0, 1.0))
+    mesh, _ = flagged((box[0] - [0, 0, 1.0], box[1]), ball(60))
+    assert mesh.materials[1].sky
+    assert 2 < ring_depths(mesh, protocol).max() < 2 * 2**0.5 + 1e-3
+    blue = TriangleMesh(mesh.vertices, mesh.faces, mesh.material_ids, (Material(name="a"), Material(name="b")))
+    assert ring_depths(blue, protocol).max() > 40

@@ -16,6 +16,8 @@ __all__ = ["csv_text", "latex_text", "level_rows", "markdown_text", "metric_rows
            "scored_levels"]
 
 Rows = list[tuple[str, ...]]
+_LEAST = 12
+"""Characters that a column of text keeps beside numbers."""
 
 
 def scored_levels(board: Board) -> list[tuple[str, str]]:
@@ -174,8 +176,12 @@ def _table(rows: Rows) -> Table:
 
 
 def print_rows(rows: Rows, console: Console, left: int = 1) -> None:
-    """A table; the first ``left`` columns are text, the others stand to the right."""
-    if console.is_terminal:
+    """A table; the first ``left`` columns are text, the others stand to the right. On a terminal too narrow for its
+    numbers the lines are plain, and wrap: a number that is cut is another number."""
+    texts = [[one_line(c) for c in row] for row in rows]
+    widths = [max(len(cells[j]) for cells in texts) for j in range(len(rows[0]))]
+    least = sum(min(w, _LEAST) if j < left else w for j, w in enumerate(widths)) + 2 * (len(widths) - 1)
+    if console.is_terminal and least <= console.width:
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -188,8 +194,6 @@ def print_rows(rows: Rows, console: Console, left: int = 1) -> None:
         console.print(table)
         console.print()
         return
-    texts = [[one_line(c) for c in row] for row in rows]
-    widths = [max(len(cells[j]) for cells in texts) for j in range(len(rows[0]))]
     for cells in texts:
         line("  ".join(c.ljust(w) if j < left else c.rjust(w)
                        for j, (c, w) in enumerate(zip(cells, widths, strict=True))).rstrip(), console)

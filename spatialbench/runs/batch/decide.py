@@ -13,7 +13,7 @@ from spatialbench.errors import ResultError
 from spatialbench.observe import REGISTRY
 from spatialbench.runs.batch.job import UnitJob, unit_folder
 from spatialbench.runs.batch.keys import hash_inputs
-from spatialbench.runs.batch.unitfile import UnitHead, inputs_digest, read_head, verify_files
+from spatialbench.runs.batch.unitfile import UnitFile, check_owner, inputs_digest, read_unit, verify_files
 from spatialbench.scorers import scorer
 from spatialbench.types import Status
 
@@ -82,11 +82,10 @@ def decide(folder: Path, job: UnitJob, wanted: Wanted) -> Decision:
     nothing = bool(job.absent or job.unsupported or job.kind != "snapshot")
     fresh: Literal["run", "write"] = "write" if nothing else "run"
     try:
-        unit = read_head(folder)
+        unit = read_unit(folder)
         if unit is not None:
             verify_files(folder, unit)
-            if (unit.system, unit.case) != (job.system, job.case_id):
-                raise ResultError(f"is of the unit '{unit.unit}'", where=str(folder), todo="It is run again")
+            check_owner(folder, unit, job.system, job.case_id)
     except ResultError as error:
         return Decision(job, fresh, "damaged", job.metrics, damaged=str(error))
     if unit is None:
@@ -115,7 +114,7 @@ def nothing_to_run(job: UnitJob) -> tuple[Literal["failed", "skipped"], Literal[
     return ("skipped", "untested", f"cases of the kind '{job.kind}' are not run by this version", Status.UNTESTED)
 
 
-def _without_values(job: UnitJob, unit: UnitHead, wanted: Wanted, fresh: Literal["run", "write"]) -> Decision:
+def _without_values(job: UnitJob, unit: UnitFile, wanted: Wanted, fresh: Literal["run", "write"]) -> Decision:
     if wanted.force:
         return Decision(job, fresh, "forced", job.metrics)
     if unit.again:
@@ -129,15 +128,15 @@ def _without_values(job: UnitJob, unit: UnitHead, wanted: Wanted, fresh: Literal
                     failed=unit.status == "failed")
 
 
-def _finished(job: UnitJob, unit: UnitHead, wanted: Wanted) -> Decision:
-    there = {m.get("metric"): m.get("status") for m in unit.measurements if isinstance(m, dict)}
+def _finished(job: UnitJob, unit: UnitFile, wanted: Wanted) -> Decision:
+    there = {m.metric: m.status for m in unit.measurements}
     fresh = tuple(id for id, recipe in wanted.recipes.items() if id in there and unit.recipes.get(id) == recipe)
     if wanted.force:
         why, todo = "forced", set(job.metrics)
     else:
         todo = set(job.metrics) - set(fresh)
         why = "changed" if todo & set(there) else "not measured yet"
-        could = {id for id in set(fresh) & set(job.metrics) if there[id] == Status.UNAVAILABLE.value
+        could = {id for id in set(fresh) & set(job.metrics) if there[id] == Status.UNAVAILABLE
                  and (id in wanted.came or wanted.retry_failed)}
         if could and not todo:
             why = "was unavailable"

@@ -10,7 +10,7 @@ from pathlib import Path
 from spatialbench.errors import ResultError
 from spatialbench.runs.batch.job import unit_folder
 from spatialbench.runs.batch.planfile import read_batch
-from spatialbench.runs.batch.unitfile import read_unit, verify_files
+from spatialbench.runs.batch.unitfile import check_owner, read_unit, verify_files
 from spatialbench.types import Measurement
 
 __all__ = ["UnitRecord", "read_finished"]
@@ -67,9 +67,7 @@ def _record(folder: Path, system: str, case: str, recipes: dict[str, str], verif
             return UnitRecord(system, case, "unfinished", "it was not run yet")
         if verify:
             verify_files(folder, unit)
-        if (unit.system, unit.case) != (system, case) or any(
-                m.system != system or m.case != case for m in unit.measurements):
-            raise ResultError(f"is of the unit '{unit.unit}'", where=str(folder), todo="Run the batch again")
+        check_owner(folder, unit, system, case)
     except ResultError as error:
         return UnitRecord(system, case, "damaged", str(error))
     if unit.recipes == recipes:

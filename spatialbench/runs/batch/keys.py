@@ -53,8 +53,8 @@ def recipes(protocol: Protocol, metrics: Iterable[str], registry: Registry | Non
 
 
 def digest(data: Any) -> str:
-    """SHA-256 of canonical JSON."""
-    return hashlib.sha256(canonical_json(data).encode()).hexdigest()
+    """SHA-256 of canonical JSON; a file name that is no UTF-8 is hashed as it is."""
+    return hashlib.sha256(canonical_json(data).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 KNOWN: dict[str, tuple[int, str] | None] = {}

@@ -19,9 +19,9 @@ def hold(out: Path, shard: tuple[int, int] | None, *, plan_is: Callable[[], bool
          write_plan: Callable[[], None]) -> Iterator[str]:
     """Hold ``out`` for a whole batch (``shard`` None) or for one shard of it, and bring its plan up to date.
 
-    A shard shares the folder with other shards as long as all have one plan: ``plan_is`` says whether the plan that
-    is written down is ours, ``write_plan`` replaces it, which only happens while nobody else is there. Gives a
-    warning where the file system knows no locks; empty otherwise.
+    A shard shares the folder with other shards of as many parts, as long as all have one plan: ``plan_is`` says
+    whether the plan that is written down is ours, ``write_plan`` replaces it, which only happens while nobody else
+    is there. Gives a warning where the file system knows no locks; empty otherwise.
 
     Raises
     ------
@@ -62,6 +62,7 @@ def hold(out: Path, shard: tuple[int, int] | None, *, plan_is: Callable[[], bool
             if not plan_is():
                 write_plan()
         if shard is not None:
+            _no_other_split(fcntl, out, shard[1])
             _take(fcntl, whole, fcntl.LOCK_SH, out, "another batch")
         for handle in (whole, own):
             if handle is not None:
@@ -78,6 +79,19 @@ def _take(fcntl: Any, handle: int, how: int, out: Path, who: str) -> None:
         said = f" (process {pid})" if pid.isdecimal() else ""
         raise UsageError(f"{who} is working in this folder{said}", where=str(out),
                          todo="Wait for it, stop it, or choose another folder with -o") from None
+
+
+def _no_other_split(fcntl: Any, out: Path, parts: int) -> None:
+    """Refuse while a shard of another number of parts runs: both would have some units."""
+    for path in sorted(out.glob(".lock-*-of-*")):
+        if path.name.endswith(f"-of-{parts}"):
+            continue
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _take(fcntl, handle, fcntl.LOCK_EX, out, f"a shard of another split ({path.name[6:]})")
+            finally:
+                os.close(handle)  # and with it the lock
 
 
 def _sign(handle: int) -> None:

@@ -131,11 +131,12 @@ def _page(result: RunResult, kept: tuple[str, ...], page: MakePage | None) -> tu
 
 def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Measured:
     backend = isinstance(error, BackendUnavailableError)
+    absent = backend or not os.path.isfile(work.roles["main"])  # it was there when the batch began
     reason = without_folder(str(error), work.root, str(Path(work.roles["main"]).parent))
     inputs = hash_inputs(work.roles, work.image, {})
     asked = [id for id in protocol.metrics if id in {*work.metrics, *work.keep}]
     write_without_values(work, work.folder, protocol, asked, status="failed", outcome="unreadable", reason=reason,
-                         of_metrics=Status.UNAVAILABLE if backend else Status.INVALID, inputs=inputs,
+                         of_metrics=Status.UNAVAILABLE if absent else Status.INVALID, inputs=inputs,
                          inputs_sha256=inputs_digest(inputs, work.case),
                          again=backend or isinstance(error, MissingInputError))
     return Measured("failed", reason, tuple(asked))

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,7 +15,7 @@ from spatialbench.runs.batch.keys import digest, hash_file
 from spatialbench.runs.store import canonical_json, write_text
 from spatialbench.types import Measurement
 
-__all__ = ["NAME", "UnitFile", "UnitHead", "clear_unit", "inputs_digest", "read_head", "read_unit", "unit_content",
+__all__ = ["NAME", "UnitFile", "check_owner", "clear_unit", "inputs_digest", "read_unit", "unit_content",
            "verify_files", "write_unit"]
 
 NAME = "unit.json"
@@ -32,9 +32,6 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-H = TypeVar("H", bound="UnitHead")
-
-
 class UnitInput(_Strict):
     """A file that was read."""
 
@@ -44,8 +41,8 @@ class UnitInput(_Strict):
     sha256: str
 
 
-class UnitHead(_Strict):
-    """What ``unit.json`` holds: canonical JSON, closed by its own hash. Measurements as plain mappings.
+class UnitFile(_Strict):
+    """What ``unit.json`` holds: canonical JSON, closed by its own hash.
 
     Attributes
     ----------
@@ -74,7 +71,7 @@ class UnitHead(_Strict):
     recipes: dict[str, str]
     normalization: str
     files: dict[str, str]
-    measurements: tuple[Any, ...]
+    measurements: tuple[Measurement, ...]
     sha256: str
 
     def also(self) -> dict[str, list[str]]:
@@ -83,12 +80,6 @@ class UnitHead(_Strict):
         for f in self.inputs:
             out.setdefault(f.role, []).append(f.name)
         return out
-
-
-class UnitFile(UnitHead):
-    """As :class:`UnitHead`, with all measurements checked."""
-
-    measurements: tuple[Measurement, ...]
 
 
 def unit_content(*, system: str, case: str, status: str, outcome: str, inputs: list[dict[str, Any]],
@@ -140,21 +131,12 @@ def clear_unit(folder: Path, *, keep: Iterable[str] = ()) -> None:
 
 
 def read_unit(folder: Path) -> UnitFile | None:
-    """The record of a complete unit; None where there is none (yet). Raises as :func:`read_head`."""
-    return _read(folder, UnitFile)
-
-
-def read_head(folder: Path) -> UnitHead | None:
-    """As :func:`read_unit`, faster: measurements are not looked into.
+    """The record of a complete unit, its measurements checked; None where there is none (yet).
 
     Raises
     ------
     ResultError : cut off, edited, or of another version.
     """
-    return _read(folder, UnitHead)
-
-
-def _read(folder: Path, model: type[H]) -> H | None:
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as f:
@@ -170,7 +152,7 @@ def _read(folder: Path, model: type[H]) -> H | None:
             "latin-1"):
         raise ResultError("is cut off or was changed by hand", where=path, todo="It is run again")
     try:
-        return model.model_validate_json(data, strict=True)
+        return UnitFile.model_validate_json(data, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -178,7 +160,25 @@ def _read(folder: Path, model: type[H]) -> H | None:
                           todo="It is run again") from None
 
 
-def verify_files(folder: Path, unit: UnitHead) -> None:
+def check_owner(folder: Path, unit: UnitFile, system: str, case: str) -> None:
+    """Whether a record and all its measurements are of this unit, each once and with its recipe.
+
+    Raises
+    ------
+    ResultError
+    """
+    if (unit.system, unit.case) != (system, case):
+        raise ResultError(f"is of the unit '{unit.unit}'", where=str(folder), todo="It is run again")
+    seen = set()
+    for m in unit.measurements:
+        key = m.metric, m.object
+        if (m.system, m.case) != (system, case) or m.metric not in unit.recipes or key in seen:
+            raise ResultError(f"holds a measurement of {m.metric} that is not its own, or twice", where=str(folder),
+                              todo="It is run again")
+        seen.add(key)
+
+
+def verify_files(folder: Path, unit: UnitFile) -> None:
     """Whether the files beside ``unit.json`` are those that it was written for.
 
     Raises

@@ -43,7 +43,8 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
     views : positions [3] with the depth [6,S,S] (row, column) of their six faces, 0 where nothing is. Every k-th
         row and column is looked at, so that at least 128 x 128 pixels a face are (all of a smaller one).
     far : difference, m, from which on a pair counts as far.
-    grid : what was fused; what is seen outside of it cannot be in the mesh, and is no hole. None: all can be.
+    grid : what was fused; what is seen outside of it cannot be in the mesh, and is no hole. None: all can be, and
+        without a mesh all is missed.
     """
     from spatialbench.renderers.raycast import MeshRayCaster
     from spatialbench.renderers.trajectories import cube_faces
@@ -64,8 +65,9 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
             else:
                 z = caster.first_hits(position, rays @ camera.pose.rotation.T).distance / np.linalg.norm(rays, axis=1)
             hit = np.isfinite(z)
-            held = there if grid is None else there & _within(grid, position + (seen[:, None] * rays) @
-                                                              camera.pose.rotation.T)
+            held = there
+            if grid is not None and caster is not None:
+                held = there & _within(grid, position + (seen[:, None] * rays) @ camera.pose.rotation.T)
             with_depth += int(held.sum())
             without += int((~there).sum())
             missed += int((held & ~hit).sum())
