@@ -16,6 +16,8 @@ __all__ = ["load_strict", "read_yaml", "validate_strict"]
 
 M = TypeVar("M", bound=BaseModel)
 _MAX_BYTES = 4 << 20
+_MAX_VALUES = 1_000_000
+"""Values that a file may hold once its aliases are written out: few bytes can name very many."""
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -62,10 +64,24 @@ def read_yaml(path: Path) -> dict[str, Any]:
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"is not valid YAML: {getattr(e, 'problem', e)}", where=f"{path}{line}",
                           todo="Correct that line") from None
+    if _written_out(data, {}) > _MAX_VALUES:
+        raise ConfigError(f"names more than {_MAX_VALUES:,} values by aliases (&, *)", where=str(path),
+                          todo="Write out what is meant")
     if not isinstance(data, dict):
         raise ConfigError(f"must hold keys and values, holds {type(data).__name__}", where=str(path),
                           todo="Write 'key: value' lines")
     return data
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """How many values there are when each alias counts as what it stands for. The loader's depth is bounded."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 1  # for a loop, which the models then refuse
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(v, known) for v in parts)
+    return known[id(value)]
 
 
 def load_strict(model: type[M], path: Path) -> M:

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from spatialbench.cli.main import main
-from spatialbench.errors import ResultError, UsageError
+from spatialbench.errors import ConfigError, ResultError, UsageError
 from spatialbench.report.leaderboard.tables import print_rows
 from spatialbench.runs.batch import read_finished
 from spatialbench.runs.batch.lock import hold
@@ -23,6 +23,7 @@ from spatialbench.runs.batch.unitfile import inputs_digest
 from spatialbench.runs.gather import gather
 from spatialbench.runs.suite import plan_folder
 from spatialbench.types import Status
+from spatialbench.types.strict import read_yaml
 from tests.runs.batch.batch_worlds import batch, exact_files, make_world, make_worlds, quick_protocol_file
 from tests.runs.fake_results import record, write_batch, write_unit
 
@@ -160,3 +161,13 @@ def test_protocols_of_two_batches_are_compared(tmp_path: Path, capsys: pytest.Ca
         main(["protocols", "diff", str(a), str(b)])
     assert ended.value.code == 0
     assert "views.probe_size" in capsys.readouterr().out
+
+
+def test_few_bytes_of_yaml_cannot_name_very_many_values(tmp_path: Path) -> None:
+    """20,000 aliases of a list of 2,000 are 40 million values; a file of ordinary size holds thousands."""
+    path = tmp_path / "bomb.yaml"
+    path.write_text("a: &o [" + ", ".join(["1"] * 2000) + "]\nb:\n" + "- *o\n" * 20_000)
+    with pytest.raises(ConfigError, match="aliases"):
+        read_yaml(path)
+    path.write_text("a: &o {x: 1}\nb: [*o, *o]\n")
+    assert read_yaml(path) == {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}]}
