@@ -182,7 +182,8 @@ def _view(camera: Camera, offset: NDArray[np.float64], near: np.float32) -> View
     normals = np.array([[-1, 0, -(cx + _SLACK) / fx], [1, 0, -(w - cx + _SLACK) / fx],
                         [0, -1, -(cy + _SLACK) / fy], [0, 1, -(h - cy + _SLACK) / fy]])
     sides = np.c_[normals @ rotation, [steep_x, steep_x, steep_y, steep_y]].astype(np.float32)
-    rounded = position.astype(np.float32)
+    with np.errstate(over="ignore"):  # from beyond float32 nothing is seen
+        rounded = position.astype(np.float32)
     return View(np.ascontiguousarray(rotation, np.float32), rounded, (position - rounded).astype(np.float32),
                 tuple(np.float32(v) for v in (fx, fy, cx, cy, w, h)), near, tuple(np.float32(v) for v in slopes),
                 sides)

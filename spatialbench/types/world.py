@@ -76,7 +76,8 @@ class FusionQuality:
     pieces_dropped, faces_dropped : small components that were left out.
     checked_from : viewpoints that were not fused.
     holes : share of the pixels with depth inside the grid whose ray meets no mesh.
-    false_surface : share of the pixels without depth whose ray meets the mesh; None when there is none such.
+    false_surface : share of the pixels without depth whose ray meets the mesh; None where under
+        1 in 200 of all pixels are without.
     bias : median of rendered minus mesh depth, m; positive where the mesh stands out in front. None without a pair.
     spread : 95th percentile of its absolute value, m.
     far : share of the pairs that differ by more than two voxels.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spatialbench.types import CollisionMesh, GaussianSplats, Protocol
 from spatialbench.world.collision import collision_mesh
+from spatialbench.world.sight import depth_renderer
 from spatialbench.world.surfels import weighted_quantile
 from spatialbench.world.warn import fusion_warnings
 
@@ -25,7 +26,6 @@ def fused_collision(splats: GaussianSplats, ground_z: float, protocol: Protocol,
     splats : world frame, metres, initial camera at the origin.
     ground_z : height of the floor, m.
     """
-    from spatialbench.renderers import open_renderer
     from spatialbench.world.fusion import fuse
 
     low, high, clipped = fused_bounds(splats, ground_z, protocol)
@@ -33,7 +33,7 @@ def fused_collision(splats: GaussianSplats, ground_z: float, protocol: Protocol,
     if not (high - low > 0).all():
         return (CollisionMesh(None, "fused_mesh", None, None, False, False, 0, 0, crop),
                 ["nothing lies near the initial camera that a collision mesh could be fused from"])
-    fused = fuse(open_renderer(splats), low, high, protocol.fusion, clipped=clipped,
+    fused = fuse(depth_renderer(splats), low, high, protocol.fusion, clipped=clipped,
                  progress=lambda done, total: progress("fusing the collision mesh", done, total))
     words = fusion_warnings(fused.quality, protocol.fusion)
     if fused.mesh is None:

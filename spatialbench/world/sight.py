@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.types import Camera, FirstHits, Pose
+from spatialbench.types import Camera, FirstHits, GaussianSplats, Pose
 from spatialbench.world.decide import default_forward, level_rotation
 
 if TYPE_CHECKING:
     from spatialbench.renderers import Renderer
 
-__all__ = ["RenderedSight", "Sight"]
+__all__ = ["RenderedSight", "Sight", "depth_renderer"]
 
 _SIZE = 512
+
+
+def depth_renderer(splats: GaussianSplats) -> Renderer:
+    """Draws depth and opacity of splats like any renderer of them, without its largest table: their harmonics."""
+    from spatialbench.renderers import open_renderer
+
+    return open_renderer(replace(splats, sh=splats.sh[:, :1]))
 
 
 class Sight(Protocol):

@@ -12,7 +12,7 @@ from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
 from spatialbench.types import GaussianSplats, Scene, TriangleMesh
 from spatialbench.types.protocol import CameraFinding
 from spatialbench.world.anchor import anchor_mesh
-from spatialbench.world.sight import RenderedSight, Sight
+from spatialbench.world.sight import RenderedSight, Sight, depth_renderer
 from spatialbench.world.surfels import Surfels, mesh_surfels
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ class SplatSubject:
     @cached_property
     def sight(self) -> RenderedSight:
         """Looks at images of it."""
-        from spatialbench.renderers import open_renderer
-
-        return RenderedSight(open_renderer(self._splats), self._up)
+        return RenderedSight(depth_renderer(self._splats), self._up)
 
     def surfels(self, unit_m: float, finding: CameraFinding) -> Surfels:
         """See ``splat_surfels``."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spatialbench.renderers import splat_cpu
+from spatialbench.renderers import open_renderer, splat_cpu
 from spatialbench.renderers.splat_cpu import SplatCpuBackend
 from spatialbench.types import Camera, GaussianSplats, Pose, RenderSettings, ScaleRecord, TriangleMesh
 from spatialbench.types.frames import to_uint8
@@ -17,6 +17,7 @@ from spatialbench.world import build_world
 from spatialbench.world.fusion.grid import Grid
 from spatialbench.world.fusion.quality import compare
 from spatialbench.world.scale import scale_decision
+from spatialbench.world.sight import depth_renderer
 from tests.splats import splat_scene
 from tests.worlds import quick_protocol
 
@@ -94,8 +95,13 @@ def test_centres_at_both_ends_of_float32_are_drawn_without_a_warning() -> None:
         warnings.simplefilter("error")
         backend = SplatCpuBackend(balls([[3e38, 0, 0], [-3e38, 0, 0], [0, 0, 2]], 0.5), RenderSettings())
         _, depth, _ = backend([ahead()], ("depth",))
+        far = np.eye(4)
+        far[2, 3] = -4e38
+        _, nothing, _ = backend([Camera.from_fov(Pose(far), 90.0, 64, 64)], ("depth",))
     assert depth is not None
     assert depth[0, 32, 32] == 2.0
+    assert nothing is not None
+    assert not nothing.any()
 
 
 def test_what_is_seen_beyond_what_was_fused_is_no_hole() -> None:
@@ -123,3 +129,25 @@ def test_a_scale_from_rays_that_disagree_is_said(rays: tuple[float, ...], said: 
     protocol = quick_protocol()
     _, words = scale_decision(ScaleRecord("floor", 1.6 / float(np.median(rays)), rays), protocol)
     assert any("is that the floor?" in w for w in words) is said
+
+
+def test_depth_is_drawn_without_a_copy_of_the_harmonics() -> None:
+    rng = np.random.default_rng(2)
+    n = 20_000
+    means = np.column_stack([rng.uniform(-2, 2, (n, 2)), rng.uniform(1, 3, n)])
+    splats = replace(balls(means, 0.05), sh=rng.normal(0, 1, (n, 16, 3)).astype(f))
+    want = ("depth", "alpha")
+    whole = open_renderer(splats).render([ahead()], want)
+    tracemalloc.start()
+    try:
+        renderer = depth_renderer(splats)
+        held = tracemalloc.get_traced_memory()[0]
+        bare = renderer.render([ahead()], want)
+    finally:
+        tracemalloc.stop()
+    for a, b in ((whole.depth, bare.depth), (whole.alpha, bare.alpha)):
+        assert a is not None
+        assert b is not None
+        assert a.tobytes() == b.tobytes()
+    # 14 numbers of shape and 3 of colour, 4 bytes each, and an index: 72 bytes; with all harmonics it would be 252.
+    assert held < 100 * n

@@ -27,13 +27,17 @@ F32 = np.float32
 
 
 def drawing(depth: Any, alpha: Any = 1.0) -> Renderer:
-    """A renderer of given images: ``depth(camera)`` or a number; the same for ``alpha``."""
+    """A renderer of given images: ``depth(camera)`` or a number; the same for ``alpha``. As renderers of splats do,
+    it gives no depth below half of the light.
+    """
 
-    def draw(cameras: Sequence[Camera], want: Sequence[str]) -> tuple[None, NDArray[Any], NDArray[Any]]:
-        assert set(want) == {"depth", "alpha"}  # colours are not needed, so they are not asked for
+    def draw(cameras: Sequence[Camera], want: Sequence[str]) -> tuple[None, NDArray[Any], NDArray[Any] | None]:
+        assert "rgb" not in want  # colours are not needed, so they are not asked for
         out = [np.stack([np.broadcast_to(np.asarray(of(c) if callable(of) else of, F32), (c.height, c.width))
                          for c in cameras]) for of in (depth, alpha)]
-        return None, out[0], out[1]
+        if "alpha" in want:
+            return None, out[0], out[1]
+        return None, np.where(out[1] >= 0.5, out[0], F32(0)).astype(F32), None
 
     return Renderer("made", draw)
 

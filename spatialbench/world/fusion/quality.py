@@ -19,6 +19,8 @@ _ACROSS = 128
 """Pixels across a face that are compared, at least where it has so many."""
 
 
+_FEW = 0.005
+"""Share of the pixels up to which what can be seen through is no more than the edges of things."""
 _POINTS = 4
 """Of one piece of work."""
 
@@ -74,7 +76,8 @@ def compare(mesh: TriangleMesh | None, views: Iterable[tuple[NDArray[np.float64]
             false += int((~there & hit).sum())
             differences.append((seen - z)[there & hit])
     d = np.concatenate(differences)
-    return Comparison(missed / with_depth if with_depth else None, false / without if without else None,
+    open_enough = without > _FEW * (with_depth + without)
+    return Comparison(missed / with_depth if with_depth else None, false / without if open_enough else None,
                       float(np.median(d)) if len(d) else None,
                       float(np.percentile(np.abs(d), 95)) if len(d) else None,
                       float((np.abs(d) > far).mean()) if len(d) else None)
