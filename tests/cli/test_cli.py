@@ -130,16 +130,16 @@ def _bad_meshes(folder: Path) -> dict[str, str]:
     (folder / "nan.obj").write_text(vertices.replace("v 0 1 0", "v 0 nan 0") + faces)
     (folder / "range.obj").write_text(vertices + "f 1 2 9\n")
     (folder / "faceless.obj").write_text(vertices)
-    glb = write_glb(folder / "draco.glb", table_room()).read_bytes()
+    glb = write_glb(folder / "needs.glb", table_room()).read_bytes()
     head = b'"asset":{'
-    needs = b'"extensionsRequired":["KHR_draco_mesh_compression"],'
+    needs = b'"extensionsRequired":["EXT_not_there"],'
     size = int.from_bytes(glb[12:16], "little")
     text = glb[20:20 + size].replace(head, needs + head)
     text += b" " * (-len(text) % 4)
     rest = glb[20 + size:]
     total = (20 + len(text) + len(rest)).to_bytes(4, "little")
-    (folder / "draco.glb").write_bytes(glb[:8] + total + len(text).to_bytes(4, "little") + glb[16:20] + text + rest)
-    return {"nan.obj": "nan", "range.obj": "9", "faceless.obj": "face", "draco.glb": "KHR_draco_mesh_compression"}
+    (folder / "needs.glb").write_bytes(glb[:8] + total + len(text).to_bytes(4, "little") + glb[16:20] + text + rest)
+    return {"nan.obj": "nan", "range.obj": "9", "faceless.obj": "face", "needs.glb": "EXT_not_there"}
 
 
 def test_a_broken_mesh_is_refused_by_name_of_what_is_broken(tmp_path: Path) -> None:
