@@ -37,7 +37,8 @@ def compare(a: Path, b: Path | None, system_a: str | None, system_b: str | None,
     difference of the scores with interval. Verdicts are in words.
     """
     from spatialbench.report.leaderboard.versus import make_versus, print_versus, versus_json, versus_markdown
-    from spatialbench.runs.gather import gather, quiet_collector
+    from spatialbench.runs.collector import quiet_collector
+    from spatialbench.runs.gather import gather
     from spatialbench.runs.single import prepare
     from spatialbench.runs.store import check_folder, prepare_folder, write_text
 

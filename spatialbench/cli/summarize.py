@@ -45,7 +45,8 @@ def summarize(folders: tuple[Path, ...], out: Path | None, formats: str | None, 
     is counted and never becomes a number.
     """
     from spatialbench.report.leaderboard import board_json, make_board, print_board
-    from spatialbench.runs.gather import gather, quiet_collector
+    from spatialbench.runs.collector import quiet_collector
+    from spatialbench.runs.gather import gather
     from spatialbench.runs.single import prepare
     from spatialbench.runs.store import check_folder
 

@@ -5,12 +5,10 @@ A folder is that of a batch (``batch.json`` and ``units/``) or of a single run (
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,11 @@ from spatialbench.errors import ResultError, UsageError
 from spatialbench.runs.batch.finished import UnitRecord, read_finished
 from spatialbench.runs.batch.job import unit_folder
 from spatialbench.runs.batch.planfile import NAME, read_batch
+from spatialbench.runs.collector import quiet_collector
 from spatialbench.runs.run_folder import differing, listed, read_run, run_record, text_of
 from spatialbench.types import Measurement, Status
 
-__all__ = ["Gathered", "Pick", "UnitPlace", "gather", "quiet_collector", "systems_of"]
+__all__ = ["Gathered", "Pick", "UnitPlace", "gather", "systems_of"]
 
 _LACKING = {"unfinished": "the unit was not run yet", "damaged": "the files of the unit are damaged"}
 _STALE = "made by other settings than the batch has now, and not run again"
@@ -110,18 +109,6 @@ class Gathered:
                        + listed([f"{s}/{c} ({', '.join(ms[:3])}{'...' if len(ms) > 3 else ''})"
                                   for (s, c), ms in self.stale.items()]) + ". Give the command of the batch again")
         return tuple(out)
-
-
-@contextmanager
-def quiet_collector() -> Iterator[None]:
-    """Without the garbage collector, which walks over all measurements again and again and finds nothing."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 def systems_of(path: Path) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from spatialbench.errors import MissingInputError, ResultError, UsageError
-from spatialbench.runs.gather import Pick, gather, quiet_collector, systems_of
+from spatialbench.runs.collector import quiet_collector
+from spatialbench.runs.gather import Pick, gather, systems_of
 from spatialbench.types import Status
 from tests.runs.fake_results import field, record, write_batch, write_run, write_unit
 

@@ -14,6 +14,7 @@ from spatialbench.observe import REGISTRY
 from spatialbench.runs.batch.job import UnitJob, unit_folder
 from spatialbench.runs.batch.keys import hash_inputs
 from spatialbench.runs.batch.unitfile import UnitFile, check_owner, inputs_digest, read_unit, verify_files
+from spatialbench.runs.collector import quiet_collector
 from spatialbench.scorers import scorer
 from spatialbench.types import Status
 
@@ -70,7 +71,7 @@ def decide_all(out: Path, jobs: Iterable[UnitJob], wanted: Wanted, threads: int,
         return decide(unit_folder(out, job.system, job.case_id), job, wanted)
 
     decisions = []
-    with ThreadPoolExecutor(max(1, threads)) as pool:
+    with quiet_collector(), ThreadPoolExecutor(max(1, threads)) as pool:
         for decision in pool.map(one, every) if _large(every) else map(one, every):
             decisions.append(decision)
             tell(len(decisions))
