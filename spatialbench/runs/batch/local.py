@@ -31,6 +31,11 @@ _START_LIMIT = 300.0
 _FAILED_STARTS = 3
 
 
+_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TBB_NUM_THREADS")}
+"""For libraries with threads of their own: in several workers they would only take CPUs from each other, and their
+number could show in the last bits. What the environment says stands."""
+
+
 @dataclass(eq=False)
 class _Slot:
     """One place for a worker, whatever process is in it now."""
@@ -123,7 +128,7 @@ class LocalExecutor:
     def _spawn(self, slot: _Slot) -> None:
         # The path of modules is the parent's: `-m` would put the current folder first, and with it any file there.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main()"
-        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        env = {**_ONE_THREAD, **os.environ, "PYTHONUNBUFFERED": "1"}
         env.setdefault("SPATIALBENCH_THREADS", str(max(1, cpu_count() // len(self._slots))))
         with open(self._log(slot), "ab") as log:
             slot.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE,
