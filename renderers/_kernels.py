@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spatialbench.renderers._pack import BLEND, ENCODE_STEPS, MASK, OPAQUE, PackedMesh
+from spatialbench.renderers._pack import BLEND, BY_LIGHTS, BY_NORMAL, ENCODE_STEPS, MASK, OPAQUE, PackedMesh
 
 __all__ = ["MAX_BLEND", "FaceSetup", "aim", "composite", "resolve_depth", "resolve_rgb", "set_up"]
 
@@ -27,6 +27,9 @@ _LIGHT = tuple(x / 1.0069**0.5 for x in (0.3, 0.4, 0.87))
 """Unit vector."""
 _GRAZING = 1e-6
 """Squared cosine below which Embree's own distance is kept: the plane's rounding dominates."""
+_EDGE_ON = 2.0**-10
+"""Of ``step``, a billionth of the mesh's size: nearer to a face's plane than this the camera is in it, and every ray
+would meet the face at once; seen edge-on there is nothing of it."""
 _STEP = 2.0**-20
 """Step past a surface that light goes through, relative to the distance; 8 spacings of float32."""
 
@@ -177,6 +180,39 @@ def _encoded(mesh: PackedMesh, x: float) -> float:
     return mesh.encode[k] * (1.0 - s) + mesh.encode[k + 1] * s
 
 
+@njit(**_KERNEL)
+def _light(mesh: PackedMesh, f: int, b0: float, b1: float, b2: float, side: float) -> tuple[float, float, float]:
+    """What the mesh's lights multiply a matt surface by, linear; see ``_lights``."""
+    v, w, lights = mesh.vertices, mesh.faces, mesh.lights
+    x = b0 * v[w[f, 0], 0] + b1 * v[w[f, 1], 0] + b2 * v[w[f, 2], 0]
+    y = b0 * v[w[f, 0], 1] + b1 * v[w[f, 1], 1] + b2 * v[w[f, 2], 1]
+    z = b0 * v[w[f, 0], 2] + b1 * v[w[f, 1], 2] + b2 * v[w[f, 2], 2]
+    n0, n1, n2 = side * mesh.normals[f, 0], side * mesh.normals[f, 1], side * mesh.normals[f, 2]
+    red, green, blue = 0.0, 0.0, 0.0
+    for k in range(len(lights)):
+        d0, d1, d2 = -lights[k, 7], -lights[k, 8], -lights[k, 9]
+        strength = 1.0
+        if lights[k, 0] > 0.5:
+            a0, a1, a2 = lights[k, 4] - x, lights[k, 5] - y, lights[k, 6] - z
+            distance2 = max(a0 * a0 + a1 * a1 + a2 * a2, 1e-12)
+            inverse = 1.0 / np.sqrt(distance2)
+            if lights[k, 0] > 1.5:
+                cone = (a0 * d0 + a1 * d1 + a2 * d2) * inverse * lights[k, 11] + lights[k, 12]
+                cone = min(max(cone, 0.0), 1.0)
+                strength = cone * cone
+            d0, d1, d2 = a0 * inverse, a1 * inverse, a2 * inverse
+            strength /= distance2
+            if lights[k, 10] > 0.0:
+                part = distance2 / (lights[k, 10] * lights[k, 10])
+                strength *= min(max(1.0 - part * part, 0.0), 1.0)
+        facing = strength * (n0 * d0 + n1 * d1 + n2 * d2)
+        if facing > 0.0:
+            red += facing * lights[k, 1]
+            green += facing * lights[k, 2]
+            blue += facing * lights[k, 3]
+    return red, green, blue
+
+
 @njit(**_INLINE)
 def _surface(mesh: PackedMesh, f: int, b0: float, b1: float, b2: float, side: float
              ) -> tuple[float, float, float, float]:
@@ -198,7 +234,13 @@ def _surface(mesh: PackedMesh, f: int, b0: float, b1: float, b2: float, side: fl
         g *= tg
         b *= tb
         a *= ta
-    if mesh.lit[0] == 1:
+    if mesh.lit[0] == BY_LIGHTS:
+        if mesh.unlit[m] == 0:
+            lr, lg, lb = _light(mesh, f, b0, b1, b2, side)
+            r *= lr
+            g *= lg
+            b *= lb
+    elif mesh.lit[0] == BY_NORMAL:
         n = mesh.normals
         k = 0.625 + 0.375 * side * (n[f, 0] * _LIGHT[0] + n[f, 1] * _LIGHT[1] + n[f, 2] * _LIGHT[2])
         r *= k
@@ -282,6 +324,8 @@ def _visibility(mesh: PackedMesh, s: FaceSetup, xs: Any, ys: Any, ss: int, row: 
             if j0 >= j1 or i0 >= i1:
                 continue
             mode = mesh.mode[mesh.material[s.face[n]]]
+            if s.side[n] < 0.0 and mesh.one_sided[mesh.material[s.face[n]]] == 1:
+                continue
             if (mode == BLEND) != (blended == 1):
                 layers += blended == 0
                 continue
@@ -414,7 +458,7 @@ def composite(mesh: PackedMesh, planes: Any, rotation: Any, origin: Any, start: 
     face, u, v, t = hits
     width = len(xs)
     # What the samples of one face have in common is worked out once for a run of them.
-    known, m, mode, varies, fresh, side = -1, 0, OPAQUE, False, True, 1.0
+    known, m, mode, varies, fresh, side, edge_on = -1, 0, OPAQUE, False, True, 1.0, False
     gap, c0, c1, c2 = 0.0, 0.0, 0.0, 0.0
     r, g, b, a = 0.0, 0.0, 0.0, 1.0
     left, travelled = 1.0, start
@@ -432,9 +476,10 @@ def composite(mesh: PackedMesh, planes: Any, rotation: Any, origin: Any, start: 
             known, fresh = f, True
             m = mesh.material[f]
             mode = mesh.mode[m]
-            varies = mesh.tex_offset[m] >= 0 or len(mesh.colors) > 0
+            varies = mesh.tex_offset[m] >= 0 or len(mesh.colors) > 0 or mesh.lit[0] == BY_LIGHTS
             n0, n1, n2 = planes[f, 0], planes[f, 1], planes[f, 2]
             gap = planes[f, 3] - (n0 * origin[0] + n1 * origin[1] + n2 * origin[2])
+            edge_on = abs(gap) <= _EDGE_ON * step
             side = 1.0 if gap < 0.0 else -1.0
             c0 = n0 * rotation[0, 0] + n1 * rotation[1, 0] + n2 * rotation[2, 0]
             c1 = n0 * rotation[0, 1] + n1 * rotation[1, 1] + n2 * rotation[2, 1]
@@ -443,7 +488,9 @@ def composite(mesh: PackedMesh, planes: Any, rotation: Any, origin: Any, start: 
             r, g, b, a = _surface(mesh, f, 1.0 - u[n] - v[n], u[n], v[n], side)
             fresh = False
         part = left
-        if mode == BLEND:
+        if edge_on:
+            part = 0.0
+        elif mode == BLEND:
             part = left * a
         elif mode == MASK and a < mesh.cutoff[m]:
             part = 0.0

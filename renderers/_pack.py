@@ -7,14 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types import Material, TriangleMesh
+from spatialbench.renderers._lights import LIGHT_COLUMNS, pack_lights
+from spatialbench.types import Material, RenderSettings, TriangleMesh
 
-__all__ = ["BLEND", "ENCODE_STEPS", "MASK", "OPAQUE", "PackedMesh", "is_lit", "pack_mesh", "srgb_decode",
-           "srgb_encode"]
+__all__ = ["BLEND", "BY_LIGHTS", "BY_NORMAL", "ENCODE_STEPS", "LIGHT_COLUMNS", "MASK", "OPAQUE", "PackedMesh",
+           "pack_mesh", "srgb_decode", "srgb_encode"]
 
 OPAQUE, MASK, BLEND = 0, 1, 2
 ENCODE_STEPS = 4096
 """Entries of the encoding table, over the square root of the linear value (there it is nearly straight)."""
+BY_NORMAL, BY_LIGHTS = 1, 2
+"""How surfaces are shaded; 0 for not at all."""
 
 _MODES = {"opaque": OPAQUE, "mask": MASK, "blend": BLEND}
 _WRAPS = {"repeat": 0, "mirror": 1, "clamp": 2}
@@ -23,7 +26,9 @@ _WRAPS = {"repeat": 0, "mirror": 1, "clamp": 2}
 class PackedMesh(NamedTuple):
     """Geometry, corner attributes, materials, all textures in one array, and colour tables.
 
-    Corner attributes have no rows when the mesh lacks them; ``tex_offset`` is -1 for no texture.
+    Corner attributes have no rows when the mesh lacks them; ``tex_offset`` is -1 for no texture. ``one_sided`` and
+    ``unlit`` are flags of materials, ``lit`` [1] one of 0, ``BY_NORMAL`` and ``BY_LIGHTS``, ``lights`` as ``_lights``
+    packs them.
     """
 
     vertices: NDArray[np.float64]
@@ -44,14 +49,17 @@ class PackedMesh(NamedTuple):
     decode: NDArray[np.float32]
     encode: NDArray[np.float32]
     lit: NDArray[np.int32]
+    unlit: NDArray[np.int32]
+    one_sided: NDArray[np.int32]
+    lights: NDArray[np.float64]
 
 
-def pack_mesh(mesh: TriangleMesh, shading: str) -> PackedMesh:
-    """Pack a mesh; ``shading`` is that of ``RenderSettings``.
+def pack_mesh(mesh: TriangleMesh, settings: RenderSettings) -> PackedMesh:
+    """Pack a mesh for drawing with ``settings``, of which ``shading`` and ``cull`` count.
 
     Raises
     ------
-    ValueError : an unknown alpha mode, wrap or filter, or a material id out of range.
+    ValueError : an unknown alpha mode, wrap, filter or kind of light, or a material id out of range.
     """
     ids = mesh.material_ids
     if len(ids) and (ids.min() < 0 or ids.max() >= len(mesh.materials)):
@@ -60,6 +68,7 @@ def pack_mesh(mesh: TriangleMesh, shading: str) -> PackedMesh:
     length = np.linalg.norm(area, axis=1, keepdims=True)
     normals = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
     materials = mesh.materials
+    lit = _shading(mesh, settings.shading)
     offsets, sizes, texels = _pack_textures(materials if mesh.uv is not None else ())
     missing = len(materials) - len(offsets)
     table = np.linspace(0.0, 1.0, ENCODE_STEPS + 1) ** 2
@@ -82,23 +91,23 @@ def pack_mesh(mesh: TriangleMesh, shading: str) -> PackedMesh:
         texels=texels,
         decode=srgb_decode(np.arange(256) / 255.0).astype(np.float32),
         encode=srgb_encode(table).astype(np.float32),
-        lit=np.array([is_lit(mesh, shading)], np.int32),
+        lit=np.array([lit], np.int32),
+        unlit=np.array([m.unlit for m in materials], np.int32),
+        one_sided=np.array([settings.cull and not m.double_sided for m in materials], np.int32),
+        lights=pack_lights(mesh, normals) if lit == BY_LIGHTS else np.zeros((0, LIGHT_COLUMNS)),
     )
 
 
-def is_lit(mesh: TriangleMesh, shading: str) -> bool:
-    """Whether surfaces are shaded by their normal.
+def _shading(mesh: TriangleMesh, shading: str) -> int:
+    """How surfaces are shaded.
 
-    ``auto`` shades only a mesh without textures, vertex colours and materials that say they are unlit.
-
-    Raises
-    ------
-    ValueError : an unknown word.
+    ``auto`` lights a mesh that brings lights, and else shades only one without textures, vertex colours and
+    materials that say they are unlit.
     """
-    if shading not in ("auto", "unlit", "normal"):
-        raise ValueError(f"shading is auto, unlit or normal, not '{shading}'")
     plain = mesh.colors is None and not any(m.texture is not None or m.unlit for m in mesh.materials)
-    return shading == "normal" or (shading == "auto" and plain)
+    if shading == "auto" and mesh.lights:
+        return BY_LIGHTS
+    return BY_NORMAL if shading == "normal" or (shading == "auto" and plain) else 0
 
 
 def srgb_decode(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -371,12 +371,14 @@ def _add(tile: Any, first: Any, last: Any, x: Any, y: Any, xx: Any, xy: Any, yy:
 
 @njit(**_KERNEL)
 def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: int, first: int, step: int,
-          of_depth: bool, background: Any, ceiling: Any, least: Any, rgb: Any, depth: Any, alpha: Any) -> None:
+          of_depth: bool, of_row: bool, background: Any, ceiling: Any, least: Any, rgb: Any, depth: Any,
+          alpha: Any) -> None:
     """Sort the list of every ``step``-th tile and draw it, front to back; ``above`` rows of tiles lie above the first.
 
     Sets ``rgb`` [H,W,3] over ``background``, at most ``ceiling``; ``alpha`` [H,W] before it; median ``depth``
-    [H,W], 0 where alpha is below a half. ``of_depth`` takes each splat's depth for its colour. With ``least`` a
-    half instead of ``OPAQUE`` only the depth is right, and is there sooner.
+    [H,W], 0 where alpha is below a half. ``of_depth`` takes each splat's depth for its colour; ``of_row`` sets
+    ``depth`` to 1 plus the row of ``out`` that the median depth is of. With ``least`` a half instead of ``OPAQUE``
+    only the depth is right, and is there sooner.
     """
     height, width = alpha.shape
     tile = np.empty(_N * 7, np.float32)
@@ -407,6 +409,8 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: i
                 i = lists[begin + k] & _MASK
                 for j in range(COLUMNS):
                     batch[k, j] = out[i, j]
+                if of_row:
+                    batch[k, _DEPTH] = f32(i + u64(1))
             begin += n
             for k in range(n):
                 x, y, z = batch[k, _X], batch[k, _Y], batch[k, _DEPTH]

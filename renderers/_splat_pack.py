@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from spatialbench.renderers._threads import in_chunks, thread_count
 from spatialbench.types import GaussianSplats
 
-__all__ = ["ALPHA_MIN", "CHUNK", "DEGREE_MAX", "SIGMAS", "PackedSplats", "pack_splats"]
+__all__ = ["ALPHA_MIN", "CHUNK", "DEGREE_MAX", "SIGMAS", "PackedSplats", "drawn_harmonics", "pack_splats",
+           "visible_splats"]
 
 ALPHA_MIN = 1.0 / 255.0
 """What covers less of a pixel is left out."""
@@ -46,12 +48,8 @@ class PackedSplats(NamedTuple):
     boxes: F32
 
 
-def pack_splats(splats: GaussianSplats) -> PackedSplats:
-    """Order the splats and work out what does not depend on the view.
-
-    Splats below ``ALPHA_MIN``, and those with a value that is not finite or a zero quaternion, are dropped.
-    """
-    threads = thread_count()
+def visible_splats(splats: GaussianSplats) -> NDArray[np.uint32]:
+    """Indices, ascending, of those that could be seen: not below ``ALPHA_MIN``, every value finite, with a rotation."""
     n = len(splats)
     usable = np.zeros(n, np.bool_)
 
@@ -60,10 +58,16 @@ def pack_splats(splats: GaussianSplats) -> PackedSplats:
         for array in (splats.means, splats.scales, splats.quaternions, splats.opacities, splats.sh):
             usable[a:b] &= np.isfinite(array[a:b].reshape(b - a, -1)).all(1)
 
-    in_chunks(check, n, _BLOCK, threads)
-    source = _morton_order(splats.means, np.flatnonzero(usable).astype(np.uint32))
+    in_chunks(check, n, _BLOCK, thread_count())
+    return np.flatnonzero(usable).astype(np.uint32)
+
+
+def pack_splats(splats: GaussianSplats) -> PackedSplats:
+    """Order the splats that could be seen, and work out what does not depend on the view."""
+    threads = thread_count()
+    source = _morton_order(splats.means, visible_splats(splats))
     m = len(source)
-    k = min(splats.sh.shape[1], (DEGREE_MAX + 1) ** 2)
+    k = drawn_harmonics(splats)
     shape, sh = np.empty((m, 14), np.float32), np.empty((m, 3, k), np.float32)
 
     def fill(a: int, b: int) -> None:
@@ -73,7 +77,7 @@ def pack_splats(splats: GaussianSplats) -> PackedSplats:
         shape[a:b, :3] = splats.means[s]
         shape[a:b, 3:12] = axes.transpose(0, 2, 1).reshape(-1, 9)
         shape[a:b, 12] = splats.opacities[s]
-        shape[a:b, 13] = SIGMAS * scales.max(1)
+        shape[a:b, 13] = np.minimum(SIGMAS * scales.max(1), np.finfo(np.float32).max)
         sh[a:b] = splats.sh[s, :k].transpose(0, 2, 1)
 
     in_chunks(fill, m, _BLOCK, threads)
@@ -85,6 +89,19 @@ def pack_splats(splats: GaussianSplats) -> PackedSplats:
         boxes[:, :3], boxes[:, 3:6] = (low + high) / 2, (high - low) / 2
         boxes[:, 6] = np.maximum.reduceat(shape[:, 13], starts)
     return PackedSplats(shape, sh, source, boxes)
+
+
+def drawn_harmonics(splats: GaussianSplats) -> int:
+    """Number of coefficients a channel that are drawn.
+
+    Warns
+    -----
+    UserWarning : spherical harmonics of degree 4, which are drawn as degree 3.
+    """
+    if splats.sh_degree > DEGREE_MAX:
+        warnings.warn(f"spherical harmonics of degree {splats.sh_degree} are drawn as degree {DEGREE_MAX}",
+                      stacklevel=4)
+    return min(splats.sh.shape[1], (DEGREE_MAX + 1) ** 2)
 
 
 def _morton_order(means: F32, which: NDArray[np.uint32]) -> NDArray[np.uint32]:

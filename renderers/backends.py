@@ -7,21 +7,30 @@ What images mean, whoever draws them:
 - Blended surfaces give alpha ``1 - prod(1 - a)`` and, as depth, the first surface behind which at most half
   of the light is left.
 - RGB is the mean of supersample^2 samples on a regular grid. A surface's colour is worked out in linear light
-  (texture x factor x vertex colour + emissive) and encoded as sRGB; whatever mixes surfaces - samples, blended
+  (texture x factor x vertex colour x light + emissive) and encoded as sRGB; whatever mixes surfaces - samples, blended
   layers, background - mixes encoded values, as image viewers and splat renderers do.
-- Every face is drawn from both sides.
-- Shaded surfaces are multiplied, in linear light, by ``0.625 + 0.375 n.l`` with l = (0.3, 0.4, 0.87)
-  normalised and n the world-space normal of the side that is seen: it depends on the side, not on the view.
+- Every face is drawn from both sides, whatever its material says, unless ``settings.cull`` is set: then faces of
+  single-sided materials are absent for cameras behind them. ``docs/design/0010-renderers.md`` says why.
+- A mesh that brings lights is lit by them (``_lights``), materials that say they are unlit excepted. Other meshes
+  with textures or vertex colours are shown unlit: their colours hold the light.
+- Surfaces shaded by their normal are multiplied, in linear light, by ``0.625 + 0.375 n.l`` with
+  l = (0.3, 0.4, 0.87) normalised and n the world-space normal of the side that is seen: it depends on the side, not
+  on the view.
 - There are no mipmaps: a texture much finer than the image aliases as far as the samples let it.
 
-The text above is about meshes; ``splat_cpu`` says what images of splats are. A backend draws one kind of geometry.
-``SPATIALBENCH_RENDERER`` forces a backend for the kind that it draws and leaves the other kind to its default; a
-backend that is asked for by argument must draw what it is given.
+The text above is about meshes; ``splat_cpu`` says what images of splats are, ``pyrender`` in what it falls short. A
+backend draws one kind of geometry. ``SPATIALBENCH_RENDERER`` forces a backend for the kind that it draws and leaves the
+other kind to its default; a backend that is asked for by argument must draw what it is given.
+
+A backend that was not forced and fails - with no memory, with a lost context - is replaced by the next usable one of
+its geometry, for the rest of the renderer's life: ``name_version`` and every later ``Frames`` say so.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -32,12 +41,15 @@ from numpy.typing import NDArray
 from spatialbench.errors import BackendUnavailableError, UsageError
 from spatialbench.types import Camera, Frames, GaussianSplats, RenderSettings, TriangleMesh
 
-__all__ = ["RENDERER_VARIABLE", "BackendInfo", "Renderer", "backends", "open_renderer", "render"]
+__all__ = ["MAX_PIXELS", "RENDERER_VARIABLE", "BackendInfo", "Renderer", "backends", "open_renderer", "render"]
 
 RENDERER_VARIABLE = "SPATIALBENCH_RENDERER"
 """Environment variable that forces a backend by name, for the geometry that it draws."""
 
 WANT = ("rgb", "depth", "alpha")
+
+MAX_PIXELS = 1 << 26
+"""Of one call of ``Renderer.render``: 1.3 GB of results."""
 
 
 class DrawImages(Protocol):
@@ -80,19 +92,28 @@ class Renderer:
     Attributes
     ----------
     name_version : e.g. ``embree 1 (embreex 4.4.0)``; it is in every ``Frames`` that this renderer gives.
+    warnings : what went otherwise than asked, so far.
     """
 
-    def __init__(self, name_version: str, draw: DrawImages) -> None:
+    def __init__(self, name_version: str, draw: DrawImages, others: Iterator[tuple[str, DrawImages]] | None = None,
+                 ) -> None:
         self.name_version = name_version
+        self.warnings: tuple[str, ...] = ()
         self._draw = draw
+        self._others = others if others is not None else iter(())
 
     def render(self, cameras: Sequence[Camera], want: Sequence[str] = WANT) -> Frames:
         """Images of all cameras at once; use ``stream`` for many.
 
         Raises
         ------
-        UsageError : ``want`` names something else than rgb, depth and alpha.
-        ValueError : cameras of different sizes.
+        UsageError : ``want`` names something else than rgb, depth and alpha; images of more than ``MAX_PIXELS``.
+        BackendUnavailableError : the backend failed while drawing, and was forced or is the last one.
+        ValueError : cameras of different sizes, or with a lens that is not finite.
+
+        Warns
+        -----
+        UserWarning : the backend failed, and another one draws from now on.
         """
         unknown = [w for w in want if w not in WANT]
         if unknown:
@@ -100,19 +121,43 @@ class Renderer:
                              todo=f"Choose among {', '.join(WANT)}")
         if len({(c.width, c.height) for c in cameras}) > 1:
             raise ValueError("all cameras of one call must have the same image size")
+        for k, c in enumerate(cameras):
+            if not all(map(math.isfinite, (c.fx, c.fy, c.cx, c.cy))):
+                raise ValueError(f"camera {k} has a lens that is not finite: {c.fx}, {c.fy}, {c.cx}, {c.cy}")
         if not cameras:
-            return Frames((), backend=self.name_version)
-        rgb, depth, alpha = self._draw(cameras, want)
-        return Frames(tuple(cameras), rgb, depth, alpha, self.name_version)
+            return Frames((), backend=self.name_version, warnings=self.warnings)
+        pixels = len(cameras) * cameras[0].width * cameras[0].height
+        if pixels > MAX_PIXELS:
+            raise UsageError(f"{len(cameras)} images of {cameras[0].width}x{cameras[0].height} are {pixels:,} pixels, "
+                             f"more than the {MAX_PIXELS:,} of one call", where="cameras",
+                             todo="Draw smaller images, or fewer at a time")
+        while True:
+            try:
+                rgb, depth, alpha = self._draw(cameras, want)
+                break
+            except BackendUnavailableError as e:
+                self._replace(e)
+        return Frames(tuple(cameras), rgb, depth, alpha, self.name_version, self.warnings)
 
     def stream(self, cameras: Sequence[Camera], want: Sequence[str] = WANT, batch: int = 4) -> Iterator[Frames]:
         """The same images, at most ``batch`` at a time, so that memory stays bounded."""
         for k in range(0, len(cameras), batch):
             yield self.render(cameras[k:k + batch], want)
 
+    def _replace(self, error: BackendUnavailableError) -> None:
+        """Draw with the next backend from now on, or raise the error."""
+        following = next(self._others, None)
+        if following is None:
+            raise error
+        warning = f"{following[0]} draws instead of {self.name_version}: {error.what}"
+        warnings.warn(warning, stacklevel=4)
+        self.name_version = f"{following[0]} (instead of {self.name_version})"
+        self.warnings += (warning,)
+        self._draw = following[1]
+
 
 def backends() -> list[BackendInfo]:
-    """Every known renderer, usable or not; of each geometry, the default first."""
+    """Every known renderer, usable or not; of each geometry, the default first. Tries each of them, once."""
     return [_describe(name) for name in _BACKENDS]
 
 
@@ -124,17 +169,19 @@ def open_renderer(geometry: TriangleMesh | GaussianSplats, settings: RenderSetti
     ----------
     settings : None for the defaults.
     backend : name; None for ``SPATIALBENCH_RENDERER`` if that draws this kind of geometry, else the usable
-        backend of lowest order that does.
+        backend of lowest order that does, followed by the next ones should it fail.
 
     Raises
     ------
     UsageError : no such backend, or it does not draw this kind of geometry.
     BackendUnavailableError : the backend that was asked for, or every one, cannot be used here.
-    ValueError : a mesh or settings that make no sense (shading, supersample, material ids).
+    ValueError : a mesh that makes no sense (words of materials, material ids, lights).
+
+    Warns
+    -----
+    UserWarning : a backend failed to take the geometry, and another one does.
     """
     settings = RenderSettings() if settings is None else settings
-    if settings.supersample < 1:
-        raise ValueError(f"supersample must be at least 1, got {settings.supersample}")
     kind = "splats" if isinstance(geometry, GaussianSplats) else "mesh"
     able = [name for name, b in _BACKENDS.items() if b.geometry == kind]
     where = "backend" if backend else RENDERER_VARIABLE
@@ -144,16 +191,44 @@ def open_renderer(geometry: TriangleMesh | GaussianSplats, settings: RenderSetti
     if backend and name not in able:
         raise UsageError(f"the renderer '{name}' does not draw {_KINDS[kind]}", where=where,
                          todo=f"Choose among {', '.join(able)}")
-    if name not in able:
-        usable = sorted((b.order, b.name) for b in map(_describe, able) if b.usable and b.order is not None)
-        if not usable:
-            reasons = "; ".join(f"{b.name}: {b.reason}" for b in map(_describe, able) if not b.usable)
-            raise BackendUnavailableError(f"no renderer of {_KINDS[kind]} can be used here", todo=reasons)
-        name = usable[0][1]
-    info = _describe(name)
-    if not info.usable:
-        raise BackendUnavailableError(f"the renderer '{name}' cannot be used here", where=where, todo=info.reason)
-    return Renderer(f"{name} {info.version}", _BACKENDS[name].open(geometry, settings))
+    if name in able:
+        info = _describe(name)
+        if not info.usable:
+            raise BackendUnavailableError(f"the renderer '{name}' cannot be used here", where=where, todo=info.reason)
+        return Renderer(f"{name} {info.version}", _BACKENDS[name].open(geometry, settings))
+    return _open_default(geometry, settings, able, _KINDS[kind])
+
+
+def _open_default(geometry: TriangleMesh | GaussianSplats, settings: RenderSettings, able: Sequence[str],
+                  kind: str) -> Renderer:
+    """The first of the defaults that takes the geometry, with those after it in reserve."""
+    failed: list[tuple[str, BackendUnavailableError]] = []
+
+    def candidates() -> Iterator[tuple[str, DrawImages]]:
+        for name in sorted((n for n in able if _BACKENDS[n].order is not None), key=lambda n: _BACKENDS[n].order or 0):
+            info = _describe(name)
+            if info.usable:
+                full = f"{name} {info.version}"
+                try:
+                    yield full, _BACKENDS[name].open(geometry, settings)
+                except BackendUnavailableError as e:
+                    failed.append((full, e))
+
+    others = candidates()
+    first = next(others, None)
+    if first is None:
+        if failed:
+            raise failed[-1][1]
+        reasons = "; ".join(f"{b.name}: {b.reason}" for b in map(_describe, able) if not b.usable)
+        raise BackendUnavailableError(f"no renderer of {kind} can be used here", todo=reasons)
+    renderer = Renderer(*first, others)
+    for full, error in failed:
+        warning = f"{first[0]} draws instead of {full}: {error.what}"
+        warnings.warn(warning, stacklevel=3)
+        renderer.warnings += (warning,)
+    if failed:
+        renderer.name_version += f" (instead of {', '.join(full for full, _ in failed)})"
+    return renderer
 
 
 def render(geometry: TriangleMesh | GaussianSplats, cameras: Sequence[Camera], want: Sequence[str] = WANT,
@@ -194,6 +269,24 @@ def _open_embree(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
     return EmbreeBackend(mesh, settings)
 
 
+def _open_gl(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.gl import GlBackend
+
+    return GlBackend(mesh, settings)
+
+
+def _open_pyrender(mesh: TriangleMesh, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.pyrender import PyrenderBackend
+
+    return PyrenderBackend(mesh, settings)
+
+
+def _open_gsplat(splats: GaussianSplats, settings: RenderSettings) -> DrawImages:
+    from spatialbench.renderers.gsplat import GsplatBackend
+
+    return GsplatBackend(splats, settings)
+
+
 def _open_splat_cpu(splats: GaussianSplats, settings: RenderSettings) -> DrawImages:
     from spatialbench.renderers.splat_cpu import SplatCpuBackend
 
@@ -226,9 +319,32 @@ def _embree_version() -> tuple[str, str]:
     return "" if _no_numba() else f"1 (embreex {embreex_version()})", _no_numba()
 
 
+def _gl_version() -> tuple[str, str]:
+    from spatialbench.renderers.gl import gl_version
+
+    return gl_version()
+
+
+def _pyrender_version() -> tuple[str, str]:
+    from spatialbench.renderers.pyrender import pyrender_version
+
+    return pyrender_version()
+
+
+def _gsplat_version() -> tuple[str, str]:
+    from spatialbench.renderers.gsplat import gsplat_version
+
+    return ("", _no_numba()) if _no_numba() else gsplat_version()
+
+
 _BACKENDS = {
     "embree": _Backend("mesh", "meshes, textured (ray casting on the CPU)", 0, _embree_version, _open_embree),
     "raster": _Backend("mesh", "meshes, textured (exact z-buffer on the CPU)", 1, _compiled_version, _open_raster),
-    "splat-cpu": _Backend("splats", "splats (gsplat's convention, on the CPU)", 0, _compiled_version, _open_splat_cpu),
+    "gl": _Backend("mesh", "meshes, textured (OpenGL 4.3; edges to a 256th of a pixel)", None, _gl_version, _open_gl),
+    "pyrender": _Backend("mesh", "opaque meshes (8-bit colours, depth of a 24-bit buffer, alpha from depth)", None,
+                         _pyrender_version, _open_pyrender),
+    "gsplat": _Backend("splats", "splats (colours on CUDA, median depth by splat-cpu)", 0, _gsplat_version,
+                       _open_gsplat),
+    "splat-cpu": _Backend("splats", "splats (gsplat's convention, on the CPU)", 1, _compiled_version, _open_splat_cpu),
     "fake": _Backend("mesh", "a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
 }

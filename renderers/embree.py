@@ -11,11 +11,12 @@ worked out in float64 from the plane of the face that was hit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.renderers._embreex import build_scene
 from spatialbench.renderers._pack import pack_mesh
 from spatialbench.renderers._threads import in_chunks, thread_count
 from spatialbench.renderers.raster import sample_rays
@@ -54,7 +55,10 @@ class RayBatch(NamedTuple):
 
 
 class _View(NamedTuple):
-    """One camera in the ray caster's frame; columns and rows are the rays of colours' and depths' samples."""
+    """One camera in the ray caster's frame; columns and rows are the rays of colours' and depths' samples.
+
+    ``scene`` is what its rays are cast at, None for nothing; ``faces`` [n] the mesh's faces in it, None for all.
+    """
 
     rotation: F64
     origin: F64
@@ -63,16 +67,20 @@ class _View(NamedTuple):
     step: float
     colours: tuple[F64, F64]
     depths: tuple[F64, F64]
+    scene: Any
+    faces: NDArray[np.int32] | None
 
 
 class EmbreeBackend:
     """Draws one mesh by casting rays; see ``backends`` for what the images mean."""
 
     def __init__(self, mesh: TriangleMesh, settings: RenderSettings) -> None:
-        self._mesh = pack_mesh(mesh, settings.shading)
+        self._mesh = pack_mesh(mesh, settings)
         self._settings = settings
         self._caster = MeshRayCaster(mesh.vertices, mesh.faces, threads=1)
         self._planes = self._caster.planes()
+        self._one_sided = self._mesh.one_sided[self._mesh.material] == 1
+        self._seen: tuple[bytes, Any, NDArray[np.int32] | None] = b"", None, None
         self._background = np.array(settings.background, np.float64)
         self._threads = thread_count()
         self._spare: list[RayBatch] = []
@@ -108,7 +116,24 @@ class EmbreeBackend:
         start = max(self._settings.near, float(-origin @ camera.pose.forward) - self._caster.radius, 0.0)
         step = _STEP * max(self._caster.extent, float(np.abs(origin).max()))
         return _View(np.array(camera.pose.rotation, order="C"), origin, start, step,
-                     sample_rays(camera, self._settings.supersample), sample_rays(camera, 1))
+                     sample_rays(camera, self._settings.supersample), sample_rays(camera, 1), *self._scene(origin))
+
+    def _scene(self, origin: F64) -> tuple[Any, NDArray[np.int32] | None]:
+        """What can be seen from a place in the ray caster's frame: which side a face shows depends on the place alone.
+
+        Faces that are left out are not passed through but absent, so that one with the same corners and the other
+        winding is met.
+        """
+        if not self._one_sided.any():
+            return self._caster.scene, None
+        if self._seen[0] != origin.tobytes():
+            front = self._planes[:, 3] - self._planes[:, :3] @ origin < 0
+            faces = np.flatnonzero(~self._one_sided | front).astype(np.int32)
+            corners = self._mesh.faces[faces]
+            used = np.isin(np.arange(len(self._mesh.vertices)), corners)[:, None]
+            local = np.where(used, self._mesh.vertices - self._caster.center, 0.0).astype(np.float32)
+            self._seen = origin.tobytes(), build_scene(local, corners) if len(faces) else None, faces
+        return self._seen[1:]
 
     def _colours(self, view: _View, rows: slice, rgb: F32) -> None:
         """Set the mean colours [rows,W,3] of a strip."""
@@ -126,7 +151,7 @@ class EmbreeBackend:
     def _cast(self, view: _View, xs: F64, ys: F64, ss: int, rgb: F64, depth: F32, alpha: F32) -> None:
         from spatialbench.renderers import _kernels
 
-        n, scene = len(xs) * len(ys), self._caster.scene
+        n, scene = len(xs) * len(ys), view.scene
         if scene is None:
             rgb += ss * ss * self._background
             return
@@ -134,8 +159,11 @@ class EmbreeBackend:
         _kernels.aim(view.rotation, view.origin, view.start, xs, ys, ss, rays)
         for layer in range(_LAYERS):
             hits = scene.run(rays.origin[:n], rays.direction[:n], output=1)
+            face = hits["primID"]
+            if view.faces is not None:
+                face = np.where(face < 0, face, view.faces[face]).astype(face.dtype)
             n = _kernels.composite(self._mesh, self._planes, view.rotation, view.origin, view.start, xs, ys,
-                                   (hits["primID"], hits["u"], hits["v"], hits["tfar"]), rays, n, layer == 0,
+                                   (face, hits["u"], hits["v"], hits["tfar"]), rays, n, layer == 0,
                                    layer == _LAYERS - 1, view.step, self._background, len(depth) > 0,
                                    rgb, depth, alpha)
             if n == 0:

@@ -27,7 +27,7 @@ class RasterBackend:
     """Draws one mesh by rasterisation; see ``backends`` for what the images mean."""
 
     def __init__(self, mesh: TriangleMesh, settings: RenderSettings) -> None:
-        self._mesh = pack_mesh(mesh, settings.shading)
+        self._mesh = pack_mesh(mesh, settings)
         self._settings = settings
         self._threads = thread_count()
 

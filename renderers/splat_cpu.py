@@ -12,8 +12,9 @@ The convention is that of gsplat's ``classic`` (and ``antialiased``) rasterisati
 - Colour is max(0, 0.5 + SH), encoded as trained: no gamma is applied anywhere. ``rgb`` is blended over the
   background and clipped to 1, as ``Frames`` promises; ``alpha`` is 1 minus the light left.
 - Depth is the median depth: that of the centre of the first splat behind which at most half of the light is
-  left, 0 where alpha is below a half. ``depth="expected"`` asks for the mean of the depths, weighted by what each
-  adds, 0 only where nothing is: for comparison with other renderers, not for geometry.
+  left, 0 where alpha is below a half. ``settings.depth`` may ask for another: ``plane`` is where the pixel's ray
+  meets that splat's plane (``_splat_plane``); ``expected`` is the mean of the depths, weighted by what each adds, 0
+  only where nothing is: for comparison with other renderers, not for geometry.
 
 ``settings.supersample`` and ``settings.shading`` are ignored: splats are filtered by their dilation, and are
 trained so; more samples would show another world.
@@ -24,16 +25,17 @@ Images are equal to the bit for any number of threads.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.renderers._splat_pack import CHUNK, DEGREE_MAX, pack_splats
+from spatialbench.renderers._splat_pack import CHUNK, pack_splats
+from spatialbench.renderers._splat_plane import plane_depth
 from spatialbench.renderers._threads import in_chunks, thread_count
 from spatialbench.types import Camera, GaussianSplats, RenderSettings
+from spatialbench.types.frames import DEPTHS
 
 if TYPE_CHECKING:
     from spatialbench.renderers._splat_kernels import View
@@ -64,27 +66,27 @@ class SplatCpuBackend:
 
     Parameters
     ----------
-    depth : ``median`` or ``expected``.
+    depth : in place of ``settings.depth``; None for that.
 
     Raises
     ------
-    ValueError : another ``depth``.
+    ValueError : an unknown ``depth``, or ``plane`` for more splats than there are whole numbers in float32.
 
     Warns
     -----
     UserWarning : spherical harmonics of degree 4, which are drawn as degree 3.
     """
 
-    def __init__(self, splats: GaussianSplats, settings: RenderSettings, depth: str = "median") -> None:
-        if depth not in ("median", "expected"):
-            raise ValueError(f"depth must be 'median' or 'expected', got {depth!r}")
-        if splats.sh_degree > DEGREE_MAX:
-            warnings.warn(f"spherical harmonics of degree {splats.sh_degree} are drawn as degree {DEGREE_MAX}",
-                          stacklevel=2)
+    def __init__(self, splats: GaussianSplats, settings: RenderSettings, depth: str | None = None) -> None:
+        depth = settings.depth if depth is None else depth
+        if depth not in DEPTHS:
+            raise ValueError(f"depth is one of {', '.join(DEPTHS)}, not {depth!r}")
         self._splats = pack_splats(splats)
         self._offset = splats.offset if splats.offset is not None else np.zeros(3)
         self._compensate = splats.antialiased
-        self._expected = depth == "expected"
+        self._depth = depth
+        if depth == "plane" and len(self._splats.shape) >= 1 << 24:
+            raise ValueError(f"plane depth is drawn of fewer than {1 << 24:,} splats, got {len(self._splats.shape):,}")
         self._near = np.float32(settings.near if settings.near > 0 else NEAR)
         self._background = np.array(settings.background, np.float32)
         self._threads = thread_count()
@@ -122,7 +124,8 @@ class SplatCpuBackend:
             shares, 1, threads)
 
         # Median depth is known once half of the light is gone.
-        least = np.float32(0.5) if set(want) == {"depth"} and not self._expected else kernels.OPAQUE
+        expected, plane = self._depth == "expected", self._depth == "plane"
+        least = np.float32(0.5) if set(want) == {"depth"} and not expected else kernels.OPAQUE
 
         def lay(top: int, bottom: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
             band = slice(top * tiles[0], bottom * tiles[0])
@@ -138,19 +141,21 @@ class SplatCpuBackend:
         def blend(top: int, starts: NDArray[np.int64], lists: NDArray[np.uint64], of_depth: bool, into: F32) -> None:
             background, ceiling = (np.zeros(3, np.float32), np.inf) if of_depth else (self._background, 1.0)
             in_chunks(lambda a, _: kernels.blend(
-                scratch.out, splats.source, lists, starts, tiles[0], top, a, shares, of_depth, background,
-                np.float32(ceiling), least, into, depth, alpha), shares, 1, threads)
+                scratch.out, splats.source, lists, starts, tiles[0], top, a, shares, of_depth, plane and not of_depth,
+                background, np.float32(ceiling), least, into, depth, alpha), shares, 1, threads)
 
-        depths = np.empty_like(rgb) if self._expected and "depth" in want else None
+        depths = np.empty_like(rgb) if expected and "depth" in want else None
         for top, bottom in _bands(total.sum(0).reshape(tiles[1], tiles[0]).sum(1)):
             starts, lists = lay(top, bottom)
-            if "rgb" in want or not self._expected:
+            if "rgb" in want or depths is None:
                 blend(top, starts, lists, False, rgb)
             if depths is not None:
                 blend(top, starts, lists, True, depths)
         if depths is not None:
             np.divide(depths[..., 0], alpha, out=depth, where=alpha > 0)
             depth[alpha == 0] = 0
+        elif plane and "depth" in want:
+            plane_depth(splats, camera, camera.pose.position - self._offset, depth)
 
 
 def _bands(entries: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

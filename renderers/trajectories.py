@@ -6,50 +6,24 @@ seen from above (OPEN-6a, OPEN-15).
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.errors import CorruptInputError, MissingInputError
-from spatialbench.types import Camera, Pose, level_pose
+from spatialbench.renderers.actions import TimedPath, action_path, held_keys, parse_actions
+from spatialbench.types import Camera, level_pose, look_at_pose
 
-__all__ = ["CUBE_FACES", "WORLD_FRAME", "TimedPath", "action_path", "bearings", "cube_faces", "down_rays",
-           "load_cameras", "location_plan", "ring", "save_cameras"]
-
-WORLD_FRAME = "world: X right, Y forward, Z up, metres"
-"""Default frame that a camera file states."""
+__all__ = ["CUBE_FACES", "TimedPath", "action_path", "bearings", "connecting_path", "cube_faces", "down_rays",
+           "held_keys", "location_plan", "orbit", "orbit_of_box", "parse_actions", "path_cameras", "ring"]
 
 CUBE_FACES = ("front", "right", "back", "left", "up", "down")
 """Order of ``cube_faces``: +Y, +X, -Y, -X, +Z, -Z."""
-
-_KEYS = {"W": (0, 1), "S": (0, -1), "A": (-1, 0), "D": (1, 0)}
-_AXES = "camera to world; camera axes x right, y down, z forward"
-
-
-@dataclass(frozen=True, eq=False)
-class TimedPath:
-    """A camera's timed walk with fixed heading and free motion (spec 2.2, equations 28 and 29).
-
-    Attributes
-    ----------
-    times : [T] float64 seconds, first 0.
-    positions : [T,3] float64, relative to the start; places visited twice are equal to the last bit.
-    keys : T-1 strings, the keys held from each sample on.
-    """
-
-    times: NDArray[np.float64]
-    positions: NDArray[np.float64]
-    keys: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.times)
-
+ORBIT_BOX = (1.5, 0.5, 4.0)
+"""Radius of an orbit as a multiple of the box's diagonal, and its bounds in metres (OPEN-17b)."""
+ORBIT_RISE = 0.25
+"""Height above the centre as a share of the radius in plan (OPEN-17c)."""
 
 def ring(position: ArrayLike, frames: int, width: int, height: int | None = None, fov_deg: float = 75.0,
          yaw0: float = 0.0) -> list[Camera]:
@@ -71,6 +45,63 @@ def cube_faces(position: ArrayLike, size: int) -> list[Camera]:
     """Six square 90-degree cameras that see everything, in the order of ``CUBE_FACES`` (M11, M12)."""
     angles = ((0, 0), (90, 0), (180, 0), (270, 0), (0, 90), (0, -90))
     return [Camera.from_fov(level_pose(position, yaw, pitch), 90.0, size) for yaw, pitch in angles]
+
+
+def orbit(centre: ArrayLike, radius: float, views: int = 24, width: int = 768, height: int | None = None,
+          fov_deg: float = 60.0, elevation_deg: float | None = None, start: ArrayLike | None = None) -> list[Camera]:
+    """Cameras on a level circle that all look at one place, clockwise seen from above (OPEN-17c).
+
+    Parameters
+    ----------
+    centre : [3] what they look at.
+    radius : of the circle in plan, m; of the distance to the centre when an elevation is given.
+    elevation_deg : of the cameras above the centre; None for a quarter of the radius in plan above it.
+    start : [3] the first camera stands on the side of this place, of the initial camera for objects of the benchmark;
+        None, or right above the centre, for the side of -Y.
+
+    Raises
+    ------
+    ValueError : a radius that is not positive, an elevation at or beyond 90 degrees.
+    """
+    c = np.asarray(centre, dtype=np.float64)
+    if not (radius > 0 and math.isfinite(radius)):
+        raise ValueError(f"the radius of an orbit must be positive, got {radius}")
+    if elevation_deg is not None and not abs(elevation_deg) < 90:
+        raise ValueError(f"the elevation of an orbit must be between -90 and 90 degrees, got {elevation_deg}")
+    plan, rise = radius, ORBIT_RISE * radius
+    if elevation_deg is not None:
+        plan, rise = (radius * f(math.radians(elevation_deg)) for f in (math.cos, math.sin))
+    towards = np.zeros(2) if start is None else np.asarray(start, dtype=np.float64)[:2] - c[:2]
+    first = math.degrees(math.atan2(towards[0], towards[1])) if towards.any() else 180.0
+    places = [c + [*(plan * level_pose(c, first + 360.0 * k / views).forward[:2]), rise] for k in range(views)]
+    return [Camera.from_fov(look_at_pose(p, c), fov_deg, width, height) for p in places]
+
+
+def orbit_of_box(low: ArrayLike, high: ArrayLike, bounds: tuple[float, float] = ORBIT_BOX[1:]
+                 ) -> tuple[NDArray[np.float64], float]:
+    """Centre [3] and radius in plan of the orbit around a box: 1.5 diagonals, clipped to ``bounds`` (OPEN-17b)."""
+    a, b = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    radius = ORBIT_BOX[0] * float(np.linalg.norm(b - a))
+    return (a + b) / 2, min(max(radius, bounds[0]), bounds[1])
+
+
+def connecting_path(start: ArrayLike, end: ArrayLike, frames: int = 16, width: int = 768, height: int | None = None,
+                    fov_deg: float = 75.0) -> list[Camera]:
+    """Cameras on the straight way from one place to another, both ends among them (V_P of W5, OPEN-23b).
+
+    They are level and look along the way in plan; forward where it goes straight up or nowhere. The full circle at
+    its end, V_J, is a ``ring`` there (OPEN-23a).
+    """
+    a, b = np.asarray(start, dtype=np.float64), np.asarray(end, dtype=np.float64)
+    yaw = math.degrees(math.atan2(b[0] - a[0], b[1] - a[1]))
+    share = np.linspace(0.0, 1.0, frames) if frames > 1 else np.zeros(1)
+    return [Camera.from_fov(level_pose(a * (1 - t) + b * t, yaw), fov_deg, width, height) for t in share.tolist()]
+
+
+def path_cameras(path: TimedPath, width: int, height: int | None = None, fov_deg: float = 75.0,
+                 start: ArrayLike = (0.0, 0.0, 0.0)) -> list[Camera]:
+    """A camera for each sample of a timed path (OPEN-12c)."""
+    return [Camera.from_fov(pose, fov_deg, width, height) for pose in path.poses(start)]
 
 
 def down_rays(tilt: float = 0.1) -> NDArray[np.float64]:
@@ -104,89 +135,3 @@ def location_plan(distance: float, radius_factors: Sequence[float], n_bearings: 
         first = [j % n_bearings, (j + n_bearings // 2) % n_bearings]
         order = list(dict.fromkeys([*first, *range(n_bearings)]))
         yield [(b, np.array([*(distance * factor * directions[b]), 0.0])) for b in order]
-
-
-def action_path(segments: Iterable[tuple[str, float]], speed: float, samples_per_second: float) -> TimedPath:
-    """Samples of a walk by held keys, ``t = 0`` included (OPEN-12a, b, d).
-
-    Displacements are summed as exact fractions of the decimal numbers given and rounded once, which is
-    what makes revisited places equal to the last bit. Two keys are normalised to unit speed; opposite
-    keys stand still. A last interval shorter than a sample is not sampled.
-
-    Parameters
-    ----------
-    segments : (keys, seconds) in order, keys of ``WASD``.
-    speed : m/s.
-    samples_per_second : sampling rate.
-
-    Raises
-    ------
-    ValueError : an unknown key, or a number that is not positive.
-    """
-    legs = [("".join(dict.fromkeys(keys)), _exact(seconds)) for keys, seconds in segments]
-    rate, v = _exact(samples_per_second), _exact(speed)
-    unknown = sorted({k for keys, _ in legs for k in keys} - set(_KEYS))
-    if unknown:
-        raise ValueError(f"unknown key '{unknown[0]}', known: W, A, S, D")
-    if rate <= 0 or v <= 0 or any(s <= 0 for _, s in legs):
-        raise ValueError("speed, samples_per_second and every segment's seconds must be positive")
-    total = sum((s for _, s in legs), Fraction(0))
-    times = [Fraction(k) / rate for k in range(math.floor(total * rate) + 1)]
-    positions, held = [], []
-    for t in times:
-        straight, diagonal = [Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]
-        key, left = "", t
-        for keys, seconds in legs:
-            x, y = (sum(_KEYS[k][i] for k in keys) for i in (0, 1))
-            spent = min(left, seconds)
-            into = diagonal if x and y else straight
-            into[0] += x * spent
-            into[1] += y * spent
-            left -= spent
-            key = keys
-            if spent < seconds:
-                break
-        positions.append([float(v * s) + float(v * d) * math.sqrt(0.5)
-                          for s, d in zip(straight, diagonal, strict=True)] + [0.0])
-        held.append(key)
-    return TimedPath(np.array([float(t) for t in times]), np.array(positions), tuple(held[:-1]))
-
-
-def save_cameras(path: Path, cameras: Sequence[Camera], frame: str = WORLD_FRAME) -> None:
-    """Write cameras as JSON, exact to the last bit; ``frame`` says in words what the poses refer to."""
-    data = {"frame": frame, "pose": _AXES,
-            "cameras": [{"matrix": c.pose.matrix.tolist(), "fx": c.fx, "fy": c.fy, "cx": c.cx, "cy": c.cy,
-                         "width": c.width, "height": c.height} for c in cameras]}
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-
-
-def load_cameras(path: Path) -> tuple[list[Camera], str]:
-    """Cameras that ``save_cameras`` wrote, and the frame that the file states.
-
-    Raises
-    ------
-    MissingInputError, CorruptInputError
-    """
-    if not path.is_file():
-        raise MissingInputError("no such file", where=str(path), todo="Check the path")
-    where, todo = str(path), "Give a file with 'frame' and 'cameras' (matrix, fx, fy, cx, cy, width, height)"
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        frame, entries = str(data["frame"]), list(data["cameras"])
-    except (ValueError, KeyError, TypeError) as e:
-        raise CorruptInputError(f"is no camera file ({e})", where=where, todo=todo) from None
-    cameras = []
-    for k, c in enumerate(entries):
-        try:
-            cameras.append(Camera(Pose(np.array(c["matrix"], dtype=np.float64)), float(c["fx"]), float(c["fy"]),
-                                  float(c["cx"]), float(c["cy"]), int(c["width"]), int(c["height"])))
-        except (ValueError, KeyError, TypeError) as e:
-            raise CorruptInputError(f"is no camera ({e})", where=f"{where}, cameras[{k}]", todo=todo) from None
-    return cameras, frame
-
-
-def _exact(x: float) -> Fraction:
-    """The decimal number that was written, 0.1 rather than its nearest binary fraction."""
-    if not math.isfinite(x):
-        raise ValueError(f"{x} is not a finite number")
-    return Fraction(repr(float(x)))

@@ -14,10 +14,10 @@ from spatialbench.types.case import (
 from spatialbench.types.frames import Frames, RenderSettings, to_uint8
 from spatialbench.types.grid import PlanGrid
 from spatialbench.types.measurement import Measurement, Status
-from spatialbench.types.mesh import Material, TriangleMesh
+from spatialbench.types.mesh import Light, Material, TriangleMesh
 from spatialbench.types.metric import MetricSpec
 from spatialbench.types.navmesh import NavMesh, NavMeshAttempt, NavMeshSettings
-from spatialbench.types.placement import PlacementSettings, PlannedTrial, Support, TrialResult
+from spatialbench.types.placement import PlacedObject, PlacementSettings, PlannedTrial, Support, TrialResult
 from spatialbench.types.protocol import Protocol, load_protocol, protocol_hash
 from spatialbench.types.rays import AllHits, FirstHits, RayCaster
 from spatialbench.types.scene import Decision, ImportReport, InputFile, Repair, Scene, SideCar
@@ -40,12 +40,14 @@ __all__ = [
     "GaussianSplats",
     "ImportReport",
     "InputFile",
+    "Light",
     "Material",
     "Measurement",
     "MetricSpec",
     "NavMesh",
     "NavMeshAttempt",
     "NavMeshSettings",
+    "PlacedObject",
     "PlacementSettings",
     "PlanGrid",
     "PlannedTrial",

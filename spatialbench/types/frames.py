@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from spatialbench.types.camera import Camera
 
-__all__ = ["Frames", "RenderSettings", "to_uint8"]
+__all__ = ["DEPTHS", "SHADINGS", "Frames", "RenderSettings", "to_uint8"]
+
+SHADINGS = ("auto", "unlit", "normal")
+"""What ``RenderSettings.shading`` may be."""
+DEPTHS = ("median", "expected", "plane")
+"""What ``RenderSettings.depth`` may be."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +25,32 @@ class RenderSettings:
     ----------
     supersample : colour samples per pixel side, for backends that sample points (2 means 2x2).
     background : linear blend target behind what is not covered, RGB in [0,1].
-    shading : ``auto`` shows textures and vertex colours unlit and shades assets that have neither by
-        their world-space normal; ``unlit`` and ``normal`` force one.
+    shading : ``auto`` lights meshes that bring lights, shows textures and vertex colours of others unlit and shades
+        assets that have neither by their world-space normal; ``unlit`` and ``normal`` force one.
     near : nearest depth that is drawn, metres.
+    depth : of splats. ``median``: of the centre of the splat at which half of the light is gone; what geometry
+        needs. ``plane``: where the ray meets that splat's plane. ``expected``: mean of the centres, weighted by what
+        each adds to alpha; only to compare with other renderers. Meshes have one depth and ignore it.
+    cull : leave out faces of single-sided materials that are seen from behind, as viewers of glTF do.
+
+    Raises
+    ------
+    ValueError : ``supersample`` below 1, or an unknown word.
     """
 
     supersample: int = 2
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
     shading: str = "auto"
     near: float = 0.0
+    depth: str = "median"
+    cull: bool = False
+
+    def __post_init__(self) -> None:
+        if self.supersample < 1:
+            raise ValueError(f"supersample must be at least 1, got {self.supersample}")
+        for name, word, known in (("shading", self.shading, SHADINGS), ("depth", self.depth, DEPTHS)):
+            if word not in known:
+                raise ValueError(f"{name} is one of {', '.join(known)}, not {word!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +64,7 @@ class Frames:
     depth : [T,H,W] float32, metres along the camera axis, 0 where there is nothing; or None.
     alpha : [T,H,W] float32, opacity before any background; or None.
     backend : name and version of what drew them.
+    warnings : what went otherwise than asked, e.g. another backend that failed first.
     """
 
     cameras: tuple[Camera, ...]
@@ -49,6 +72,7 @@ class Frames:
     depth: NDArray[np.float32] | None = None
     alpha: NDArray[np.float32] | None = None
     backend: str = ""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         t = len(self.cameras)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Material", "TriangleMesh"]
+__all__ = ["Light", "Material", "TriangleMesh"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,42 @@ class Material:
     sky: bool = False
 
 
+@dataclass(frozen=True)
+class Light:
+    """A light that the file brings, as KHR_lights_punctual has it; the mesh's frame and unit.
+
+    Attributes
+    ----------
+    kind : ``directional``, ``point`` or ``spot``.
+    color : RGB, linear.
+    intensity : lux for ``directional``, else candela (of the mesh's unit: illuminance is intensity / distance^2).
+    position : of ``point`` and ``spot``.
+    direction : unit, that light travels in; of ``directional`` and ``spot``.
+    reach : distance at which it ends; 0 for never.
+    inner, outer : radians from the axis where a spot starts to fade and ends, 0 <= inner < outer <= pi / 2.
+    """
+
+    kind: str
+    color: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    intensity: float = 1.0
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    direction: tuple[float, float, float] = (0.0, 0.0, -1.0)
+    reach: float = 0.0
+    inner: float = 0.0
+    outer: float = np.pi / 4
+
+    def transformed(self, matrix: NDArray[np.float64]) -> Light:
+        """Moved by a 4x4 affine matrix; as bright on what moves with it, so candela grow with the square of lengths."""
+        m = np.asarray(matrix, dtype=np.float64)
+        scale = abs(float(np.linalg.det(m[:3, :3]))) ** (1 / 3)
+        axis = m[:3, :3] @ np.array(self.direction)
+        axis /= np.linalg.norm(axis)
+        place = m[:3, :3] @ np.array(self.position) + m[:3, 3]
+        return replace(self, position=(float(place[0]), float(place[1]), float(place[2])), reach=self.reach * scale,
+                       direction=(float(axis[0]), float(axis[1]), float(axis[2])),
+                       intensity=self.intensity * (1.0 if self.kind == "directional" else scale**2))
+
+
 @dataclass(frozen=True, eq=False)
 class TriangleMesh:
     """Triangles with optional colour.
@@ -56,6 +92,7 @@ class TriangleMesh:
     materials : at least one.
     uv : [F,3,2] float32 per corner (glTF convention: v down), NaN-free; or None.
     colors : [F,3,4] float32 per corner, linear RGBA in [0,1]; or None.
+    lights : that the file brings; without any, colours are taken to hold their light.
     """
 
     vertices: NDArray[np.float64]
@@ -64,6 +101,7 @@ class TriangleMesh:
     materials: tuple[Material, ...] = (Material(),)
     uv: NDArray[np.float32] | None = None
     colors: NDArray[np.float32] | None = None
+    lights: tuple[Light, ...] = ()
 
     def __post_init__(self) -> None:
         v = np.ascontiguousarray(self.vertices, dtype=np.float64)
@@ -100,7 +138,7 @@ class TriangleMesh:
         """Moved by a 4x4 affine matrix; winding is reversed with a negative determinant."""
         m = np.asarray(matrix, dtype=np.float64)
         v = self.vertices @ m[:3, :3].T + m[:3, 3]
-        out = replace(self, vertices=v)
+        out = replace(self, vertices=v, lights=tuple(light.transformed(m) for light in self.lights))
         return out.flipped() if np.linalg.det(m[:3, :3]) < 0 else out
 
     def flipped(self) -> TriangleMesh:

@@ -1,4 +1,4 @@
-"""Images against values worked out by hand, for both renderers of meshes; and the two against each other."""
+"""Images against values worked out by hand, for the renderers of meshes; and these against each other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from spatialbench.renderers.trajectories import cube_faces, ring
 from spatialbench.types import Camera, Material, Pose, RenderSettings, TriangleMesh, level_pose
 
 from .test_raycast import box
+from .usable import param
 
 BOTH = pytest.mark.parametrize("backend", ["raster", "embree"])
+EACH = pytest.mark.parametrize("backend", ["raster", "embree", param("gl")])
 UNLIT = RenderSettings(supersample=1, shading="unlit")
 
 
@@ -59,7 +61,7 @@ def front(size=64, fov=90.0, position=(0, 0, 0)):
 QUAD_UV = [[0, 0], [1, 0], [1, 1], [0, 1]]
 
 
-@BOTH
+@EACH
 def test_depth_of_a_plane_is_camera_axis_depth(backend):
     r = open_renderer(wall(2.0, half=10), UNLIT, backend)
     frames = r.render([front()])
@@ -75,7 +77,7 @@ def test_depth_of_a_plane_is_camera_axis_depth(backend):
     np.testing.assert_allclose(oblique[32][seen], want[seen], rtol=1e-6)
 
 
-@BOTH
+@EACH
 def test_only_what_is_wanted(backend):
     r = open_renderer(wall(), UNLIT, backend)
     frames = r.render([front(8)], want=("alpha",))
@@ -87,7 +89,7 @@ def test_only_what_is_wanted(backend):
         r.render([front(8)], want=("normals",))
 
 
-@BOTH
+@EACH
 def test_a_closed_box_has_no_leaks(backend):
     v, f = box((-2, -3, -1.6), (2.5, 3.7, 1.1))
     r = open_renderer(TriangleMesh(v, f), UNLIT, backend)
@@ -117,7 +119,7 @@ def test_a_closed_sphere_has_no_leaks(backend, offset):
         assert frames.depth.max() < 2
 
 
-@BOTH
+@EACH
 def test_hole_fraction_of_a_window(backend):
     # A wall at y = 2 with a window |x| < 0.5, |z| < 0.25, seen with f = 128 px: the window's edges are at
     # 64 +- 32 and 64 +- 16 px, between pixel centres, so that exactly 64 x 32 pixels are holes.
@@ -133,7 +135,7 @@ def test_hole_fraction_of_a_window(backend):
     assert np.array_equal(frames.depth == 0, frames.alpha == 0)
 
 
-@BOTH
+@EACH
 def test_texture_is_upright_and_not_mirrored(backend):
     t = np.full((2, 2, 4), 255, np.uint8)
     t[0, 0, :3], t[0, 1, :3], t[1, 0, :3], t[1, 1, :3] = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
@@ -144,7 +146,7 @@ def test_texture_is_upright_and_not_mirrored(backend):
         np.testing.assert_array_equal(rgb[rows, cols], np.broadcast_to(np.float32(colour), (8, 8, 3)))
 
 
-@BOTH
+@EACH
 def test_bilinear_in_linear_light_and_clamped(backend):
     t = np.full((1, 2, 4), 255, np.uint8)
     t[0, 0, :3] = 51
@@ -157,7 +159,7 @@ def test_bilinear_in_linear_light_and_clamped(backend):
     np.testing.assert_allclose(row, want, atol=2e-5)
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(("wrap", "want"), [("repeat", [0, 1, 0, 1]), ("mirror", [1, 0, 0, 1]),
                                             ("clamp", [0, 0, 0, 1])])
 def test_wrap_modes(backend, wrap, want):
@@ -172,7 +174,7 @@ def test_wrap_modes(backend, wrap, want):
         np.testing.assert_array_equal(line, np.repeat(np.float32(want), 2))
 
 
-@BOTH
+@EACH
 def test_vertex_colours_factor_and_emissive(backend):
     colours = [[0, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [0, 0, 0, 1]]
     mesh = wall(2.0, 2.0, Material(base_color=(0.5, 1, 1, 1), emissive=(0, 0.25, 0)), colors=colours)
@@ -183,7 +185,7 @@ def test_vertex_colours_factor_and_emissive(backend):
     assert not rgb[..., 2].any()
 
 
-@BOTH
+@EACH
 def test_mask_is_a_hole(backend):
     t = np.full((1, 2, 4), 255, np.uint8)
     t[0, 0, 3] = 127
@@ -198,7 +200,7 @@ def test_mask_is_a_hole(backend):
     np.testing.assert_array_equal(frames.rgb[0, 0, 0], [0, 1, 0])
 
 
-@BOTH
+@EACH
 def test_blend_in_closed_form(backend):
     glass = wall(2.0, 5.0, Material(base_color=(1, 0, 0, 0.25), alpha_mode="blend"))
     dark = wall(3.0, 5.0, Material(base_color=(0, 0, 1, 0.5), alpha_mode="blend"))
@@ -237,7 +239,7 @@ def test_supersampling_gives_the_covered_fraction(backend):
         np.testing.assert_allclose(r.render([camera]).rgb[0, 2, :, 0], [1] * 4 + [part] + [0] * 3, atol=1e-6)
 
 
-@BOTH
+@EACH
 def test_shading_depends_on_the_side_not_on_the_view(backend):
     v, f = box()
     mesh = TriangleMesh(v, f, materials=(Material(base_color=(0.8, 0.8, 0.8, 1)),))
@@ -261,7 +263,7 @@ def test_auto_shading_is_unlit_as_soon_as_there_is_colour():
         assert render(mesh, [front(4, 40)], ("rgb",)).rgb.min() == 1
 
 
-@BOTH
+@EACH
 def test_near_and_a_camera_amid_the_faces(backend):
     meshes = together(wall(1.0, 9.0), wall(3.0, 9.0))
     near = RenderSettings(supersample=1, shading="unlit", near=2.0)
@@ -276,7 +278,7 @@ def test_near_and_a_camera_amid_the_faces(backend):
     np.testing.assert_allclose(depth, np.repeat(want[:, None], 65, axis=1), rtol=2e-6)
 
 
-@BOTH
+@EACH
 def test_far_from_the_origin(backend):
     v, f = box()
     shift = np.array([1e6, -1e6, 1e6])
@@ -299,9 +301,9 @@ def test_moving_mesh_and_camera_together_changes_nothing(backend, seed, shift, y
     assert (np.abs(a - b) > 1e-4).sum() <= 1
 
 
-def disagreements(mesh, cameras, tolerance):
-    """Share of the pixels in which ray casting and the z-buffer differ by more, for colour, depth, alpha."""
-    one, two = (open_renderer(mesh, RenderSettings(), b).render(cameras) for b in ("raster", "embree"))
+def disagreements(mesh, cameras, tolerance, pair=("raster", "embree")):
+    """Share of the pixels in which two renderers differ by more, for colour, depth, alpha."""
+    one, two = (open_renderer(mesh, RenderSettings(), b).render(cameras) for b in pair)
     return [float((np.abs(getattr(one, n) - getattr(two, n)) > tolerance * np.maximum(1, np.abs(getattr(one, n))))
                   .mean()) for n in ("rgb", "depth", "alpha")]
 
@@ -374,7 +376,7 @@ def test_threads_and_batches_do_not_change_a_bit(monkeypatch, backend):
         open_renderer(mesh)
 
 
-@BOTH
+@EACH
 def test_what_else_is_wanted_does_not_change_a_bit(backend):
     r = open_renderer(soup(3), backend=backend)
     cameras = ring([0, 0, 0], 2, 64)
@@ -384,7 +386,7 @@ def test_what_else_is_wanted_does_not_change_a_bit(backend):
     np.testing.assert_array_equal(r.render(cameras, ("alpha",)).alpha, every.alpha)
 
 
-@BOTH
+@EACH
 def test_nothing_to_draw(backend):
     for faces in (np.zeros((0, 3), np.int32), np.zeros((2, 3), np.int32)):
         frames = open_renderer(TriangleMesh(np.zeros((3, 3)), faces),
@@ -396,8 +398,11 @@ def test_nothing_to_draw(backend):
 
 def test_registry(monkeypatch):
     names = [b.name for b in backends()]
-    assert names == ["embree", "raster", "splat-cpu", "fake"]
-    assert all(b.usable and b.version for b in backends())
+    assert names == ["embree", "raster", "gl", "pyrender", "gsplat", "splat-cpu", "fake"]
+    assert all(b.usable and b.version for b in backends() if b.name in ("embree", "raster", "splat-cpu", "fake"))
+    assert all(bool(b.version) != bool(b.reason) and b.usable == bool(b.version) for b in backends())
+    # What depends on a driver is never a default for meshes.
+    assert [b.name for b in backends() if b.order is None] == ["gl", "pyrender", "fake"]
     assert open_renderer(wall()).name_version.startswith("embree 1 (embreex 4")
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "fake")
     assert open_renderer(wall()).name_version == "fake 1"

@@ -286,7 +286,10 @@ def test_dispatch_by_geometry(monkeypatch):
     splats = make([0, 0, 2])
     info = {b.name: b for b in backends()}
     assert info["splat-cpu"].geometry == "splats" and info["splat-cpu"].usable
-    assert {info[n].geometry for n in ("embree", "raster", "fake")} == {"mesh"}
+    assert {info[n].geometry for n in ("embree", "raster", "gl", "pyrender", "fake")} == {"mesh"}
+    assert info["gsplat"].geometry == "splats" and info["gsplat"].order < info["splat-cpu"].order
+    if info["gsplat"].usable:
+        pytest.skip("gsplat is the default here")
     monkeypatch.delenv("SPATIALBENCH_RENDERER", raising=False)
     assert open_renderer(splats).name_version == "splat-cpu 1"
     # A name that was forced for meshes leaves splats alone, and the other way round.
@@ -294,9 +297,9 @@ def test_dispatch_by_geometry(monkeypatch):
     assert open_renderer(splats).name_version == "splat-cpu 1"
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "splat-cpu")
     assert open_renderer(wall()).name_version.startswith("embree 1")
-    with pytest.raises(UsageError, match=r"'embree' does not draw splats\. Choose among splat-cpu"):
+    with pytest.raises(UsageError, match=r"'embree' does not draw splats\. Choose among gsplat, splat-cpu"):
         open_renderer(splats, backend="embree")
-    with pytest.raises(UsageError, match=r"'splat-cpu' does not draw meshes\. Choose among embree, raster, fake"):
+    with pytest.raises(UsageError, match=r"not draw meshes\. Choose among embree, raster, gl, pyrender, fake"):
         open_renderer(wall(), backend="splat-cpu")
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "gpu")
     with pytest.raises(UsageError, match="no renderer 'gpu'"):

@@ -1,0 +1,26 @@
+"""Every renderer gives the golden images; ``golden`` says how they are made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from .golden import MOST_OFF, off
+from .golden_cases import CASES, FOLDER, H, W, paths
+from .usable import needs
+
+
+@pytest.mark.parametrize(("case", "renderer"), [
+    pytest.param(c, r, id=f"{c.name}-{r}", marks=needs(r)) for c in CASES for r in c.renderers])
+def test_golden_image(case, renderer):
+    assert max(off(case, renderer)) <= MOST_OFF
+
+
+def test_the_folder_holds_the_list_and_nothing_else():
+    listed = [p for c in CASES for p in paths(c)]
+    assert sorted(FOLDER.iterdir()) == sorted(listed)
+    assert sum(p.stat().st_size for p in listed) < 120_000
+    for p in listed:
+        image = np.asarray(Image.open(p))
+        assert image.shape[:2] == (H, W) and np.ptp(image) > 0
