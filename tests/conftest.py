@@ -19,3 +19,15 @@ def data_dir() -> Path:
     if missing:
         pytest.fail(f"SPATIALBENCH_TEST_DATA={root} lacks {', '.join(missing)}")
     return path
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The table of all real files (test_all_scenes.py), also without ``-s`` and from the workers of xdist."""
+    rows = sorted({tuple(value) for reports in terminalreporter.stats.values() for report in reports
+                  for name, value in getattr(report, "user_properties", ()) if name == "scene"})
+    if not rows:
+        return
+    terminalreporter.section(f"{len(rows)} real files")
+    terminalreporter.write_line(f"{'file':<62} {'format':<9} {'outcome':<22} {'s':>6} {'MB':>6}  manifest")
+    for file, kind, outcome, seconds, size, result in rows:
+        terminalreporter.write_line(f"{file:<62} {kind:<9} {outcome:<22} {seconds:>6.2f} {size:>6.2f}  {result}")

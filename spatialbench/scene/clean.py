@@ -11,10 +11,10 @@ from spatialbench.errors import CorruptInputError, EmptyWorldError
 from spatialbench.scene.log import ReadLog, Soup, plural
 from spatialbench.types import TriangleMesh
 
-__all__ = ["WARN_SHARE", "check_indices", "check_used_finite", "clean"]
+__all__ = ["WARN_SHARE", "check_indices", "check_used_finite", "clean", "position_keys", "warn_of_many"]
 
 WARN_SHARE = 0.05
-"""Of the faces (or corners): when more are mended, that is a warning too."""
+"""Of the faces, corners, vertices or splats: when more are mended, that is a warning too."""
 _CHUNK = 1 << 17
 _LARGEST = float(np.finfo(np.float32).max)
 _EPS = float(np.finfo(np.float64).eps)
@@ -55,9 +55,7 @@ def check_used_finite(vertices: NDArray, faces: NDArray, where: str) -> int:
     n_bad = int(bad.sum())
     if n_bad == 0:
         return 0
-    used = np.zeros(len(vertices), bool)
-    used[faces.reshape(-1)] = True
-    hit = np.flatnonzero(bad & used)
+    hit = np.flatnonzero(bad & _used(vertices, faces))
     if len(hit):
         x, y, z = vertices[hit[0]].tolist()
         raise CorruptInputError(f"{len(hit):,} of the vertices that faces use are not finite, the first is "
@@ -80,45 +78,77 @@ def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
     if len(faces) == 0:
         raise EmptyWorldError("holds no faces", where=where, todo="Export the world as a mesh with faces")
     log.details["faces_read"] = len(faces)
-    log.repair("vertices_nonfinite", check_used_finite(vertices, faces, where), "no face uses them; dropped")
+    n_nonfinite = check_used_finite(vertices, faces, where)
+    log.repair("vertices_nonfinite", n_nonfinite, "no face uses them; dropped")
     flat = _without_area(vertices, faces)
     n_flat = int(flat.sum())
     if n_flat == len(faces):
         raise EmptyWorldError(f"none of its {plural(n_flat, 'face')} has an area", where=where,
                               todo="Check the scale and the transforms it was exported with")
     uv, colors, ids = soup.uv, soup.colors, soup.material_ids
+    used = _used(vertices, faces)
+    log.repair("vertices_unreferenced", len(vertices) - int(used.sum()) - n_nonfinite, "no face uses them; dropped")
     if n_flat:
-        log.repair("faces_degenerate", n_flat, "without area; dropped")
+        log.repair("faces_degenerate", n_flat, "without area; dropped, with the vertices that only they use")
         keep = ~flat
         faces, ids = faces[keep], ids[keep]
         uv = None if uv is None else uv[keep]
         colors = None if colors is None else colors[keep]
-    used = np.zeros(len(vertices), bool)
-    used[faces.reshape(-1)] = True
-    n_used = int(used.sum())
-    if n_used < len(vertices):
-        dropped = log.repairs["vertices_nonfinite"].count if "vertices_nonfinite" in log.repairs else 0
-        log.repair("vertices_unreferenced", len(vertices) - n_used - dropped, "no face uses them; dropped")
+        used = _used(vertices, faces)
+    if not used.all():
         renumber = np.cumsum(used, dtype=np.int64) - 1
         faces = renumber[faces].astype(np.int32)
         vertices = vertices[used]
     log.repair("faces_duplicate", _count_duplicates(vertices, faces), "same corners as an earlier face; kept")
     uv, colors = _mend_uv(uv, log), _mend_colors(colors, log)
-    _warn_of_many(log, len(soup.faces))
+    left_out = log.repairs["faces_not_polygons"].count if "faces_not_polygons" in log.repairs else 0
+    warn_of_many(log, faces=len(soup.faces) + left_out, corners=3 * len(soup.faces), vertices=len(soup.vertices))
     kept = np.flatnonzero(np.bincount(ids, minlength=len(soup.materials)))
     renumbered = (np.cumsum(np.isin(np.arange(len(soup.materials)), kept)) - 1).astype(np.int32)
     return TriangleMesh(vertices=vertices, faces=faces, material_ids=renumbered[ids],
                         materials=tuple(soup.materials[i] for i in kept), uv=uv, colors=colors)
 
 
-def _warn_of_many(log: ReadLog, n_faces: int) -> None:
-    """Say which repairs took more than ``WARN_SHARE`` of the faces, or of their corners."""
-    for name, words, whole in (("faces_degenerate", "faces have no area and were dropped", n_faces),
-                               ("uv_nonfinite", "corners had texture coordinates that are not finite", 3 * n_faces),
-                               ("colors_nonfinite", "corners had colours that are not finite", 3 * n_faces)):
+_MENDED = (
+    ("faces_degenerate", "faces", "have no area and were dropped"),
+    ("faces_not_polygons", "faces", "have fewer than three corners and were left out"),
+    ("faces_duplicate", "faces", "have the corners of an earlier one and count twice"),
+    ("vertices_nonfinite", "vertices", "are not finite, are used by no face and were dropped"),
+    ("vertices_unreferenced", "vertices", "are used by no face and were dropped"),
+    ("uv_nonfinite", "corners", "had texture coordinates that are not finite"),
+    ("colors_nonfinite", "corners", "had colours that are not finite"),
+    ("splats_position_not_finite", "splats", "have a position that is not finite and were dropped"),
+    ("splats_scale_nan", "splats", "have a scale that is no number and were dropped"),
+    ("splats_scale_infinite", "splats", "have an infinite scale and were dropped"),
+    ("splats_scale_negative", "splats", "have a negative scale and were dropped"),
+    ("splats_rotation_not_finite", "splats", "have a rotation that is not finite and were dropped"),
+    ("splats_rotation_zero", "splats", "have a rotation of zero and were dropped"),
+    ("splats_opacity_nan", "splats", "have an opacity that is no number and were dropped"),
+    ("splats_opacity_out_of_range", "splats", "had an opacity outside [0, 1], which was clipped"),
+    ("splats_color_not_finite", "splats", "have a colour that is not finite and were dropped"),
+    ("sh_labels_out_of_range", "splats", "refer to a colour that is not there"))
+"""Repairs of something broken: what they are counted in, and what is said of many."""
+
+
+def _used(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:
+    used = np.zeros(len(vertices), bool)
+    used[faces.reshape(-1)] = True
+    return used
+
+
+def warn_of_many(log: ReadLog, **wholes: int) -> None:
+    """Say which repairs took more than ``WARN_SHARE`` of what they are counted in.
+
+    Parameters
+    ----------
+    wholes : how many ``faces``, ``vertices``, ``corners`` or ``splats`` were read; repairs counted in others are
+        passed over.
+    """
+    for name, noun, words in _MENDED:
+        whole = wholes.get(noun, 0)
         count = log.repairs[name].count if name in log.repairs else 0
-        if count > WARN_SHARE * whole:
-            log.warn(f"{count:,} of {whole:,} {words} ({count / whole:.0%}): look at how the world was exported")
+        if whole and count > WARN_SHARE * whole:
+            log.warn(f"{count:,} of {whole:,} {noun} {words} ({count / whole:.0%}): look at how the world was exported")
 
 
 def _without_area(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -139,12 +169,16 @@ def _without_area(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> ND
 
 def _count_duplicates(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> int:
     """Faces that have the corner positions of an earlier one, in any order (by 64-bit hashes)."""
-    place = _mix((vertices[:, k] + 0.0).view(np.uint64) for k in range(3))  # + 0.0 makes -0.0 and 0.0 one
-    corner = place[faces]
+    corner = position_keys(vertices)[faces]
     corner.sort(axis=1)
     key = _mix(corner[:, k] for k in range(3))
     key.sort()
     return int((key[1:] == key[:-1]).sum())
+
+
+def position_keys(vertices: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """[V] a 64-bit hash of each position [V,3]: equal where all three coordinates are."""
+    return _mix((vertices[:, k] + 0.0).view(np.uint64) for k in range(3))  # + 0.0 makes -0.0 and 0.0 one
 
 
 def _mix(columns: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:

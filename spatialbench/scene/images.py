@@ -14,7 +14,8 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import UnsupportedFormatError
+from spatialbench.errors import CorruptInputError, UnsupportedFormatError
+from spatialbench.scene import ktx2
 from spatialbench.scene.log import ReadLog
 
 __all__ = ["MAX_TEXTURE_PIXELS", "MAX_TEXTURE_TOTAL", "TextureStore", "UndecodedTextureError", "encoded_image"]
@@ -23,7 +24,8 @@ MAX_TEXTURE_PIXELS = 8192 * 8192
 """Larger images are not decoded: a few kilobytes can announce billions of pixels."""
 MAX_TEXTURE_TOTAL = 2 << 30
 """Bytes of decoded textures of one world."""
-_UNDECODED = {b"\xabKTX 20\xbb": "KTX2 (Basis)", b"DDS ": "DDS"}
+_DDS = b"DDS "
+_TODO = "Export it with PNG, JPEG or WebP textures"
 _PORTABLE = (b"\x89PNG", b"\xff\xd8\xff")
 _ENCODED: dict[int, tuple[weakref.ref[NDArray[np.uint8]], bytes]] = {}
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N", "I")
@@ -67,10 +69,34 @@ class TextureStore:
         return self._seen[key]
 
     def _decode(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
-        for magic, label in _UNDECODED.items():
-            if data.startswith(magic):
-                raise UndecodedTextureError(f"the texture '{name}' is of the kind {label}, which is not decoded",
-                                            where=name, todo="Export it with PNG, JPEG or WebP textures")
+        if data.startswith(_DDS):
+            raise UndecodedTextureError(f"the texture '{name}' is of the kind DDS, which is not decoded", where=name,
+                                        todo=_TODO)
+        pixels = self._ktx2(data, name) if data.startswith(ktx2.MAGIC) else self._picture(data, name)
+        if pixels is not None:
+            self._bytes += pixels.nbytes
+            pixels.setflags(write=False)
+            _remember(pixels, data)
+        return pixels
+
+    def _ktx2(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
+        """Level 0 of a KTX2 file."""
+        try:
+            too_large = self._too_large(*ktx2.image_size(data, name))
+            if too_large:
+                return self._skip(name, too_large)
+            image = ktx2.decode_ktx2(data, name)
+        except UnsupportedFormatError as e:
+            raise UndecodedTextureError(f"the texture '{name}' {e.what}, which is not decoded", where=name,
+                                        todo=_TODO) from None
+        except CorruptInputError as e:
+            return self._skip(name, f"cannot be decoded: {e.what}")
+        for note in image.notes:
+            self._log.warn(f"texture '{name}': {note}")
+        return image.pixels
+
+    def _picture(self, data: bytes, name: str) -> NDArray[np.uint8] | None:
+        """What Pillow reads."""
         from PIL import Image
 
         try:
@@ -78,21 +104,20 @@ class TextureStore:
                 warnings.simplefilter("ignore")
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 with Image.open(io.BytesIO(data)) as image:
-                    width, height = image.size
-                    if width * height > MAX_TEXTURE_PIXELS:
-                        return self._skip(name, f"has {width} x {height} pixels, more than {MAX_TEXTURE_PIXELS:,}")
-                    if self._bytes + 4 * width * height > MAX_TEXTURE_TOTAL:
-                        return self._skip(name, "would take the textures of this world over "
-                                                f"{MAX_TEXTURE_TOTAL >> 30} GiB")
-                    pixels = _rgba(image)
+                    too_large = self._too_large(*image.size)
+                    return self._skip(name, too_large) if too_large else _rgba(image)
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             return self._skip(name, f"has more than {MAX_TEXTURE_PIXELS:,} pixels")
         except Exception as e:  # an image decoder may raise anything on bad bytes
             return self._skip(name, f"cannot be decoded ({type(e).__name__})")
-        self._bytes += pixels.nbytes
-        pixels.setflags(write=False)
-        _remember(pixels, data)
-        return pixels
+
+    def _too_large(self, width: int, height: int) -> str:
+        """Why an image of this size may not be decoded; empty if it may."""
+        if width * height > MAX_TEXTURE_PIXELS:
+            return f"has {width} x {height} pixels, more than {MAX_TEXTURE_PIXELS:,}"
+        if self._bytes + 4 * width * height > MAX_TEXTURE_TOTAL:
+            return f"would take the textures of this world over {MAX_TEXTURE_TOTAL >> 30} GiB"
+        return ""
 
     def _skip(self, name: str, why: str) -> NDArray[np.uint8] | None:
         self._log.warn(f"texture '{name}' {why}; its material is drawn without it")

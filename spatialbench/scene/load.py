@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
+from spatialbench.scene.checks import check_mesh, check_splats
 from spatialbench.scene.clean import clean
 from spatialbench.scene.draco import read_drc
 from spatialbench.scene.folder import WorldFolder
@@ -21,14 +22,14 @@ from spatialbench.scene.obj import read_obj
 from spatialbench.scene.off import read_off
 from spatialbench.scene.pair import join_pair
 from spatialbench.scene.ply import read_ply
-from spatialbench.scene.sidecar import read_side_car
-from spatialbench.scene.sky import flag_sky
+from spatialbench.scene.sidecar import WorldBox, read_side_car, read_side_cars
+from spatialbench.scene.sky import without_sky
 from spatialbench.scene.sniff import READABLE, Sniffed, refuse, sniff
 from spatialbench.scene.splats import SPLAT_KINDS, judge, load_splats, report_splats, thin
 from spatialbench.scene.stl import read_stl
 from spatialbench.scene.threemf import read_3mf
 from spatialbench.scene.usd import read_usd
-from spatialbench.scene.world_files import WorldFiles, world_files
+from spatialbench.scene.world_files import WorldFiles, other_worlds, world_files
 from spatialbench.types import ImportReport, Material, Scene, SideCar, TriangleMesh
 
 __all__ = ["LARGEST_PLAUSIBLE", "PRIORS", "load_scene"]
@@ -43,7 +44,19 @@ LARGEST_PLAUSIBLE = 1000.0
 """Metres: a world that is larger is warned about; a thousandth of it is a room."""
 
 
-def load_scene(path: Path, max_splats: int | None = None) -> Scene:
+_VISIBLE, _BULK, _SAMPLE = 0.2, (0.01, 0.99), 200_000
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Where side-cars come from: those that are given, else what lies beside the world's files."""
+
+    files: WorldFiles
+    given: tuple[Path, ...] = ()
+
+
+def load_scene(path: Path, max_splats: int | None = None, side_cars: Sequence[Path] = (),
+               drop_outliers: bool = False) -> Scene:
     """Read a world of any supported format, told by its content.
 
     Meshes (glTF, GLB, OBJ, PLY, STL, OFF, 3MF, Draco, USD) come with their scene graph flattened, splats (3DGS PLY,
@@ -52,9 +65,12 @@ def load_scene(path: Path, max_splats: int | None = None) -> Scene:
     decided here. For folders, layers and colliders see :func:`~spatialbench.scene.world_files.world_files`.
 
     Of more than ``max_splats`` splats a part is read, chosen by a fixed rule and spread evenly over the file.
+    ``side_cars`` are files that say something about the frame; without any, those beside the world are looked for by
+    their names (docs/sidecars.md). Outliers are reported, and left out where ``drop_outliers`` asks for it.
 
     Raises
     ------
+    InputError, UsageError : one of ``side_cars`` cannot be used; one that was only found is a warning.
     MissingInputError : the file, or a file that its geometry needs, is not there; or a folder that is no one world.
     UnsupportedFormatError : something else than a world that can be read; the message says what it is.
     CorruptInputError : cut off, out-of-range indices, vertices that are not finite, and the like.
@@ -62,20 +78,21 @@ def load_scene(path: Path, max_splats: int | None = None) -> Scene:
     UsageError : ``max_splats`` is less than 1.
     """
     files = world_files(Path(path))
+    sides = _Sides(files, tuple(Path(p) for p in side_cars))
     if files.layers:
-        return _load_layers(files)
-    scene = _load_file(files.main, max_splats)
+        return _load_layers(files, sides, drop_outliers)
+    scene = _load_file(files.main, max_splats, sides, drop_outliers)
     if files.collider is None:
         return scene
     try:
-        collider = _load_file(files.collider)
+        collider = _load_file(files.collider, drop_outliers=drop_outliers)
     except InputError as e:
         scene.report.warnings.append(f"the collider '{files.collider.name}' is not used: it {e.what}")
         return scene
     return join_pair(scene, collider)
 
 
-def _load_layers(files: WorldFiles) -> Scene:
+def _load_layers(files: WorldFiles, sides: _Sides, drop_outliers: bool) -> Scene:
     log = ReadLog(format="ply")
     if files.left_out:
         log.warn(f"beside the layers, {', '.join(files.left_out[:8])} in the folder is not read")
@@ -86,13 +103,16 @@ def _load_layers(files: WorldFiles) -> Scene:
         soup.up = LAYERS_UP
         return soup
 
-    scene = _mesh_scene(files.main, "ply", read, folder, log, str(files.main.parent))
+    scene = _mesh_scene(files.main, "ply", read, folder, log, str(files.main.parent), sides=sides,
+                        drop_outliers=drop_outliers)
     if scene.side.up_source == "file":  # no layer states it: it is what their maker does
         scene = replace(scene, side=replace(scene.side, up_source="profile"))
     return scene
 
 
-def _load_file(path: Path, max_splats: int | None = None) -> Scene:
+def _load_file(path: Path, max_splats: int | None = None, sides: _Sides | None = None,
+               drop_outliers: bool = False) -> Scene:
+    """A scene of one file; without ``sides`` nothing beside it is read (a collider takes the frame of its splats)."""
     found = sniff(path)
     if found.kind not in READABLE:
         raise refuse(found, path)
@@ -104,8 +124,9 @@ def _load_file(path: Path, max_splats: int | None = None) -> Scene:
     where = str(path)
     if found.kind in SPLAT_KINDS:
         with _bounded(where):
-            return load_splats(found.kind, path, folder, log, max_splats)
-    return _mesh_scene(path, found.kind, lambda: _read(found, folder, log, where), folder, log, where, max_splats)
+            return _with_sides(load_splats(found.kind, path, folder, log, max_splats, drop_outliers), sides)
+    return _mesh_scene(path, found.kind, lambda: _read(found, folder, log, where), folder, log, where, max_splats,
+                       sides, drop_outliers)
 
 
 @contextmanager
@@ -120,18 +141,59 @@ def _bounded(where: str) -> Iterator[None]:
         raise CorruptInputError("needs more memory than there is", where=where, todo="Simplify the world") from None
 
 
+def _with_sides(scene: Scene, sides: _Sides | None) -> Scene:
+    """The scene with what side-cars say of it, and the account of them in its report."""
+    if sides is None:
+        return scene
+    log = ReadLog()
+    side = read_side_cars(scene.path, scene.side, _box(scene), log, others=lambda: other_worlds(sides.files),
+                          given=sides.given)
+    report = scene.report
+    known = {(f.name, f.sha256) for f in report.files}
+    report = report.model_copy(update={
+        "files": [*report.files, *(f for f in log.files if (f.name, f.sha256) not in known)],
+        "warnings": [*report.warnings, *log.warnings], "details": {**report.details, **log.details}})
+    return replace(scene, side=side, report=report)
+
+
+def _box(scene: Scene) -> WorldBox:
+    """Of all but the sky, or of the bulk of visible splats (of at most 200,000, evenly spread over the file)."""
+    if scene.splats is None:
+        mesh = None if scene.mesh is None else without_sky(scene.mesh)
+        if mesh is None or not len(mesh.faces):
+            low, high = np.array(scene.report.bounds)
+            return WorldBox(low, high, False)
+        return WorldBox(mesh.vertices.min(axis=0), mesh.vertices.max(axis=0), False)
+    bulk = without_sky(scene.splats)
+    splats = bulk if len(bulk) else scene.splats
+    step = -(-len(splats) // _SAMPLE)
+    seen = splats.opacities[::step] > _VISIBLE
+    means = splats.means[::step][seen] if seen.any() else splats.means[::step]
+    low, high = np.quantile(means.astype(np.float64), _BULK, axis=0)
+    offset = np.zeros(3) if splats.offset is None else splats.offset
+    return WorldBox(low + offset, high + offset, True)
+
+
 def _mesh_scene(path: Path, kind: str, read: Callable[[], Soup], folder: WorldFolder, log: ReadLog,
-                where: str, max_splats: int | None = None) -> Scene:
+                where: str, max_splats: int | None = None, sides: _Sides | None = None,
+                drop_outliers: bool = False) -> Scene:
     with _bounded(where):
         soup = read()
         side = _side(soup, read_side_car(folder, soup.cameras, log))
-        splats = None if soup.splats is None else judge(thin(soup.splats, max_splats, log), log, where)
-        mesh = flag_sky(clean(soup, log, where), log) if len(soup.faces) or splats is None else None
+        splats = mesh = None
+        if soup.splats is not None:
+            splats = check_splats(judge(thin(soup.splats, max_splats, log), log, where), log, drop_outliers, where)
+        if len(soup.faces) or splats is None:
+            mesh = replace(check_mesh(clean(soup, log, where), log, drop_outliers, where), lights=soup.lights)
     up, unit = PRIORS[kind]
-    reports = [] if mesh is None else [_report(mesh, log, side.unit_m or unit or 1.0)]
+    reports = [] if mesh is None else [_report(mesh, log)]
     reports += [] if splats is None else [report_splats(splats, log)]
-    return Scene(path=path, mesh=mesh, prior_up=np.array(up), prior_unit_m=unit,
-                 report=reports[0] if len(reports) == 1 else _report_both(*reports), side=side, splats=splats)
+    scene = _with_sides(Scene(
+        path=path, mesh=mesh, prior_up=np.array(up), prior_unit_m=unit,
+        report=reports[0] if len(reports) == 1 else _report_both(*reports), side=side, splats=splats), sides)
+    if mesh is not None:
+        _warn_large(mesh, scene.side.unit_m or unit or 1.0, scene.report)
+    return scene
 
 
 def _read(found: Sniffed, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
@@ -162,12 +224,17 @@ def _side(soup: Soup, side: SideCar) -> SideCar:
     return side
 
 
-def _report(mesh: TriangleMesh, log: ReadLog, unit_m: float) -> ImportReport:
-    bounds = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])  # faces use all of them
-    extent = float((bounds[1] - bounds[0]).max())
+def _warn_large(mesh: TriangleMesh, unit_m: float, report: ImportReport) -> None:
+    seen = without_sky(mesh)
+    points = (seen if len(seen.faces) else mesh).vertices
+    extent = float((points.max(axis=0) - points.min(axis=0)).max())
     if extent * unit_m > LARGEST_PLAUSIBLE:
-        log.warn(f"the world is {extent:g} units long: not plausible for metres, it looks like millimetres "
-                 "(set the scale, 0.001 for millimetres)")
+        report.warnings.append(f"the world is {extent:g} units long: not plausible for metres, it looks like "
+                               "millimetres (set the scale, 0.001 for millimetres)")
+
+
+def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:
+    bounds = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])  # faces use all of them
     return ImportReport(
         kind="mesh", format=log.format, files=log.files, n_vertices=len(mesh.vertices), n_faces=len(mesh.faces),
         n_materials=len(mesh.materials), n_textures=log.n_textures, has_color=_has_color(mesh),

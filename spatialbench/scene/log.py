@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types import Decision, InputFile, Material, Pose, Repair
+from spatialbench.types import Decision, InputFile, Light, Material, Pose, Repair
 
 if TYPE_CHECKING:
     from spatialbench.scene.splats.raw import RawSplats
@@ -67,6 +67,7 @@ class Soup:
     uv : [F,3,2] float32, v down, or None.
     colors : [F,3,4] float32 linear RGBA, or None.
     cameras : poses that the file brings.
+    lights : that the file brings, source frame.
     up : unit vector [3] that the file states, or None.
     unit_m : metres per unit that the file states, or None.
     splats : Gaussians beside the triangles, of which there may then be none.
@@ -79,6 +80,7 @@ class Soup:
     uv: NDArray[np.float32] | None = None
     colors: NDArray[np.float32] | None = None
     cameras: tuple[Pose, ...] = ()
+    lights: tuple[Light, ...] = ()
     up: NDArray[np.float64] | None = None
     unit_m: float | None = None
     splats: RawSplats | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -10,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.decimal_comma import COMMA_TODO, with_comma
 
 __all__ = ["Chunk", "Faces", "make_faces", "parse_faces", "parse_numbers", "resolve"]
 
-_COMMA = re.compile(rb"^[-+]?\d*,\d+$")
 _TODO = "Export it again"
 
 
@@ -86,10 +85,9 @@ def _bad_number(words: list[list[bytes]], chunk: Chunk, where: str, noun: str) -
                 float(word)
             except ValueError:
                 shown = word.decode("latin-1")[:40]
-                if _COMMA.match(word):
+                if with_comma([word]):
                     return CorruptInputError(f"the {noun} number '{shown}' has a decimal comma",
-                                             where=f"{where}, line {line}",
-                                             todo="Export it with decimal points (locale 'C' or English)")
+                                             where=f"{where}, line {line}", todo=COMMA_TODO)
                 return CorruptInputError(f"cannot read '{shown}' as a {noun} number", where=f"{where}, line {line}",
                                          todo=_TODO)
     raise AssertionError("no bad number")  # pragma: no cover

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedFormatError
 from spatialbench.scene.clean import check_indices
 from spatialbench.scene.color import srgb_to_linear
+from spatialbench.scene.decimal_comma import COMMA_TODO, with_comma
 from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, warn_folded
 from spatialbench.scene.polygons import count_folded, fan
 from spatialbench.types import Material
@@ -122,6 +123,9 @@ def _table(rows: list[bytes], numbers: list[int], where: str) -> tuple[NDArray[n
         except ValueError:
             n = 0
         if n != width or n < 3:
+            if comma := with_comma(row.split()):
+                raise CorruptInputError(f"the vertex number '{comma}' has a decimal comma",
+                                        where=f"{where}, line {number}", todo=COMMA_TODO)
             raise CorruptInputError(f"cannot read '{_show(row)}' as a vertex of {max(width, 3)} numbers",
                                     where=f"{where}, line {number}", todo=_TODO)
     raise CorruptInputError("its vertices cannot be read as numbers", where=where, todo=_TODO)

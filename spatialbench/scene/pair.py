@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.sky import without_sky
 from spatialbench.types import GaussianSplats, Scene, TriangleMesh
 
 __all__ = ["MIN_BOX", "MIN_NEAR", "NEAR", "Overlap", "join_pair", "overlap"]
@@ -49,10 +50,14 @@ def overlap(splats: GaussianSplats, mesh: TriangleMesh) -> Overlap:
     """Compare the bulk of opaque splats (opacity >= 0.5, 1st to 99th percentile) with the collider's surface.
 
     The collider is sampled uniformly by area (fixed seed, four samples for each ``distance`` squared at least, up to
-    400,000); at most 20,000 splats are looked at, evenly spread over their order. Both are in one frame and unit.
+    400,000); at most 20,000 splats are looked at, evenly spread over their order. Both are in one frame and unit; the
+    sky of neither counts.
     """
     from scipy.spatial import cKDTree
 
+    splats, mesh = without_sky(splats), without_sky(mesh)
+    if not (len(splats) and len(mesh.faces)):
+        return Overlap(0.0, 0.0, 0.0)
     opaque = splats.opacities >= _OPAQUE
     centres = splats.means[opaque if opaque.any() else slice(None)].astype(np.float64)
     centres = centres + (0.0 if splats.offset is None else splats.offset)
@@ -88,12 +93,18 @@ def _surface(mesh: TriangleMesh, distance: float) -> NDArray[np.float64]:
 def join_pair(splats: Scene, collider: Scene) -> Scene:
     """The scene of both if they overlap well, else that of the splats with a warning; the report says how well.
 
+    A collider without a face that could be walked on (one of splats only) is left out with a warning too.
+
     Frame and unit are those of the splats; where their format has no unit the collider's is not taken either, as
     glTF's metre often is not meant.
     """
     assert splats.splats is not None
-    assert collider.mesh is not None
     name = collider.path.name
+    if collider.mesh is None:
+        warning = (f"the collider '{name}' is not used: it holds 3D Gaussian splats and no faces. A collision mesh is "
+                   "made from the splats")
+        report = splats.report
+        return replace(splats, report=report.model_copy(update={"warnings": [*report.warnings, warning]}))
     fit = overlap(splats.splats, collider.mesh)
     words = (f"{fit.near:.0%} of the opaque splats lie within {fit.distance:.3g} units of it, and the boxes share "
              f"{fit.boxes:.0%} along their worst axis")

@@ -18,7 +18,7 @@ from spatialbench.scene.ply_rows import Column, ListColumn, Table, read_tables
 from spatialbench.scene.polygons import count_folded, fan
 from spatialbench.types import Material
 
-__all__ = ["read_ply"]
+__all__ = ["linear_colors", "read_ply"]
 
 _TODO = "Export it again"
 _UV_NAMES = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
@@ -80,14 +80,14 @@ def _assemble(vertex: Table, face: Table, header: PlyHeader, folder: WorldFolder
         log.details["polygons_cut_into_triangles"] = int((indices.counts > 3).sum())
     faces = indices.values[corner].astype(np.int32)
     warn_folded(count_folded(faces, source, vertices), log)
-    colors = _colors(vertex, lambda a: a[faces])
+    colors = linear_colors(vertex, lambda a: a[faces])
     if colors is None:
-        colors = _colors(face, lambda a: np.repeat(a[source][:, None], 3, axis=1))
+        colors = linear_colors(face, lambda a: np.repeat(a[source][:, None], 3, axis=1))
     material, uv = _texture(vertex, face, indices, corner, faces, header, folder, log)
     return Soup(vertices, faces, np.zeros(len(faces), np.int32), [material], uv, colors)
 
 
-def _colors(table: Table, spread: object) -> NDArray[np.float32] | None:
+def linear_colors(table: Table, spread: object) -> NDArray[np.float32] | None:
     """Linear RGBA, one for each corner, from red, green, blue and perhaps alpha columns."""
     for prefix in ("", "diffuse_"):
         rgb = [table.columns.get(prefix + c) for c in ("red", "green", "blue")]

@@ -49,12 +49,13 @@ class PlyElement:
 
 @dataclass
 class PlyHeader:
-    """Parsed header; ``order`` is ``""`` (text), ``<`` or ``>``; ``body`` is the first byte after it."""
+    """Parsed header of ``lines`` lines; ``order`` is ``""`` (text), ``<`` or ``>``; ``body`` is the byte after it."""
 
     order: str
     elements: list[PlyElement]
     body: int
     comments: list[str]
+    lines: int
 
     def element(self, name: str) -> PlyElement | None:
         """The element of that name, if there is one."""
@@ -64,24 +65,24 @@ class PlyHeader:
 def parse_ply_header(data: bytes | mmap.mmap, where: str) -> PlyHeader:
     """Parse the header at the start of ``data``.
 
-    Lines end as the first one does (LF, CRLF or CR alone), so that the first byte of a binary body is
-    never taken for a part of a line end.
+    Lines end as the first one does, in LF (which a CR may precede, in any of them) or in CR alone, so that the first
+    byte of a binary body is never taken for a part of a line end.
 
     Raises
     ------
     CorruptInputError : a line that cannot be read, named by its number; or no end within 1 MiB.
     """
     head = bytes(data[:MAX_HEADER])
-    if head[3:5] == b"\r\n":
-        end = b"\r\n"
-    elif head[3:4] in (b"\n", b"\r"):
-        end = head[3:4]
+    if head[3:4] == b"\n" or head[3:5] == b"\r\n":
+        end = b"\n"
+    elif head[3:4] == b"\r":
+        end = b"\r"
     else:
         raise CorruptInputError("its first line is not 'ply'", where=f"{where}, line 1", todo=_TODO)
     order: str | None = None
     elements: list[PlyElement] = []
     comments: list[str] = []
-    position, number = 3 + len(end), 1
+    position, number = head.find(end) + 1, 1
     while True:
         stop = head.find(end, position)
         number += 1
@@ -93,7 +94,7 @@ def parse_ply_header(data: bytes | mmap.mmap, where: str) -> PlyHeader:
                 raise CorruptInputError("its PLY header has no end_header line", where=here,
                                         todo=_TODO + "; it may be cut off")
         words = head[position:stop].decode("latin-1").split()
-        position = min(stop + len(end), len(head))
+        position = min(stop + 1, len(head))
         key = words[0] if words else ""
         if key == "end_header":
             break
@@ -113,7 +114,7 @@ def parse_ply_header(data: bytes | mmap.mmap, where: str) -> PlyHeader:
             raise CorruptInputError(f"unknown word {key[:20]!r} in the PLY header", where=here, todo=_TODO)
     if order is None:
         raise CorruptInputError("its PLY header names no format", where=where, todo=_TODO)
-    return PlyHeader(order, elements, position, comments)
+    return PlyHeader(order, elements, position, comments, number)
 
 
 def _element(words: list[str], elements: list[PlyElement], here: str) -> PlyElement:

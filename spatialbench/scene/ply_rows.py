@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.decimal_comma import COMMA_TODO, with_comma
 from spatialbench.scene.ply_header import PlyElement, PlyHeader
 
 __all__ = ["Column", "ListColumn", "Table", "read_tables"]
@@ -52,7 +53,7 @@ def read_tables(data: bytes, header: PlyHeader, wanted: tuple[str, ...], where: 
     position = header.body
     lines = data[header.body:].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n") if not header.order else []
     cursor = 0
-    first_line = data.count(b"\n", 0, header.body) + 1
+    first_line = header.lines + 1
     for element in header.elements[:last + 1]:
         if read is _read_text:
             table, cursor = _read_text(lines, cursor, element, where, first_line)
@@ -193,6 +194,9 @@ def _read_text(lines: list[bytes], cursor: int, element: PlyElement, where: str,
             raise CorruptInputError(f"a row of '{element.name}' has {len(words)} numbers, not those that the header "
                                     "announces", where=here, todo=_TODO) from None
         except ValueError:
+            if number := with_comma(words):
+                raise CorruptInputError(f"the number '{number}' of '{element.name}' has a decimal comma", where=here,
+                                        todo=COMMA_TODO) from None
             shown = lines[cursor - 1].decode("latin-1").strip()[:60]
             raise CorruptInputError(f"cannot read '{shown}' as numbers for '{element.name}'", where=here,
                                     todo=_TODO) from None

@@ -1,17 +1,19 @@
-"""Geometry that stands for the sky: a dome around everything, or the farthest shell of a layered panorama."""
+"""Geometry that stands for the sky: a dome around everything, a far shell of splats, or a panorama's last layer."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.types import TriangleMesh
+from spatialbench.types import GaussianSplats, TriangleMesh
 
-__all__ = ["DOME_FACTOR", "flag_sky", "is_sky_shell", "sky_named"]
+__all__ = ["DOME_FACTOR", "SHELL_GAP", "flag_sky", "flag_splat_sky", "is_sky_shell", "sky_faces", "sky_materials",
+           "sky_named", "without_sky"]
 
 DOME_FACTOR = 5.0
 """A dome's radius over that of everything else: OPEN-2 removes only what is certain to be sky."""
@@ -21,6 +23,16 @@ _HORIZON, _BELOW = 0.1, 0.02
 """A sky's layer has at most this share (the second) more than this slope (the first) below the horizon."""
 _CLOSED = 0.375
 """Smallest share of all directions that a dome closes: three quarters of a half sphere."""
+SHELL_GAP = 2.0
+"""A sky of splats is this many times as far as what lies below it. In a room the floor reaches from the camera to the
+walls, so that nothing of it has such a gap."""
+_THIN, _SHELL_SHARE, _STRAY = 1.25, 0.01, 1e-3
+"""Largest ratio of a shell's far distances to its near ones; least share of the splats in it, and in what it encloses;
+share of the splats that may stray in the gap."""
+_SEEN = 0.2
+_SAMPLE = 100_000
+_FLAT = 1e9  # condition from which points tell no sphere
+_LATITUDES, _LONGITUDES = 16, 24  # cells of equal area
 _CELLS = 16
 _MAX_CANDIDATES = 16
 _SKY = re.compile(r"(?<![a-z])sky(box|dome|sphere|ball)?(?![a-z])")
@@ -29,6 +41,33 @@ _SKY = re.compile(r"(?<![a-z])sky(box|dome|sphere|ball)?(?![a-z])")
 def sky_named(name: str) -> bool:
     """Whether a name says sky: ``sky``, ``SkyBox``, ``mat_skydome``... but not ``skylight``."""
     return _SKY.search(name.lower()) is not None
+
+
+def sky_materials(mesh: TriangleMesh) -> list[int]:
+    """Materials that are flagged as sky, or whose name says so (OPEN-2)."""
+    return [i for i, m in enumerate(mesh.materials) if m.sky or sky_named(m.name)]
+
+
+def sky_faces(mesh: TriangleMesh) -> NDArray[np.bool_] | None:
+    """[F] faces of the sky's materials; None when there is none."""
+    sky = np.isin(mesh.material_ids, sky_materials(mesh))
+    return sky if sky.any() else None
+
+
+@overload
+def without_sky(geometry: TriangleMesh) -> TriangleMesh: ...
+@overload
+def without_sky(geometry: GaussianSplats) -> GaussianSplats: ...
+@overload
+def without_sky(geometry: TriangleMesh | GaussianSplats) -> TriangleMesh | GaussianSplats: ...
+def without_sky(geometry: TriangleMesh | GaussianSplats) -> TriangleMesh | GaussianSplats:
+    """What gives scale, depth and ground: all but the sky, in the same order. The geometry itself if it has none;
+    without faces (or splats) if there is nothing else."""
+    if isinstance(geometry, GaussianSplats):
+        sky = geometry.sky
+        return geometry if sky is None or not sky.any() else geometry.select(~sky)
+    faces = sky_faces(geometry)
+    return geometry if faces is None else geometry.select(~faces)
 
 
 def is_sky_shell(own: NDArray[np.float64], others: NDArray[np.float64], up: NDArray[np.float64]) -> bool:
@@ -83,6 +122,86 @@ def flag_sky(mesh: TriangleMesh, log: ReadLog) -> TriangleMesh:
             ids[own & dome] = place
         log.details.setdefault("sky", []).append(table[place].name)
     return replace(mesh, material_ids=ids, materials=tuple(table))
+
+
+def flag_splat_sky(splats: GaussianSplats, log: ReadLog) -> GaussianSplats:
+    """Flag splats of a sky: a thin shell, far around all else.
+
+    Seen from one place (the file's origin, or the middle of the sphere that fits the farthest splats best), of the
+    splats with opacity above 0.2: below the shell, at most one in a thousand lies between its distance and that over
+    ``SHELL_GAP``; its 95th percentile of distance is at most 1.25 times the 5th; it covers three quarters of a half
+    sphere or more; it and what it encloses hold one in a hundred each, at least. Then all splats of the shell are the
+    sky, whatever their opacity. A background that lies nearer to the rest is kept: distance alone makes no sky
+    (OPEN-2). What is found is warned of and in ``details["sky"]`` and ``details["sky_splats"]``.
+    """
+    seen = np.flatnonzero((splats.opacities > _SEEN) & np.isfinite(splats.means).all(axis=1))
+    points = splats.means[seen[::max(1, -(-len(seen) // _SAMPLE))]].astype(np.float64)
+    assert splats.offset is not None
+    for centre in (-splats.offset, _sphere_middle(points)):
+        ends = None if centre is None else _shell(points - centre)
+        if centre is None or ends is None:
+            continue
+        distance = np.sqrt(sum((splats.means[:, k].astype(np.float64) - centre[k]) ** 2 for k in range(3)))
+        sky = (distance > ends[0]) & (distance < ends[1])
+        count, radius = int(sky.sum()), float(np.median(distance[sky]))
+        name = f"shell of {plural(count, 'splat')}"
+        log.warn(f"{plural(count, 'splat')} form a shell {radius:.4g} units around all else, with nothing near it, and "
+                 "are taken for the sky: they are drawn, but are no ground and give no scale")
+        log.details.setdefault("sky", []).append(name)
+        log.details["sky_splats"] = {"count": count, "share": count / len(splats), "distance": radius,
+                                     "middle": (centre + splats.offset).tolist()}
+        return replace(splats, sky=sky)
+    return splats
+
+
+def _shell(points: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Least and largest distance of a shell around the origin of points [N,3], or None."""
+    n = len(points)
+    stray = int(_STRAY * n)
+    least = max(1, int(np.ceil(_SHELL_SHARE * n)))
+    if n < 2 * least + stray:
+        return None
+    distance = np.linalg.norm(points, axis=1)
+    ordered = np.sort(distance)
+    ahead = ordered[1 + stray:]
+    gaps = np.flatnonzero((ahead >= SHELL_GAP * ordered[:len(ahead)]) & (ordered[:len(ahead)] > 0))
+    gaps = gaps[(gaps + 1 >= least) & (n - (gaps + 1 + stray) >= least)]
+    if not len(gaps):
+        return None
+    inner = float(ordered[gaps[-1]])
+    outer = float(ordered[gaps[-1] + 1 + stray])
+    beyond = distance[distance >= outer]
+    near, far = np.percentile(beyond, (5, 95))
+    if near < SHELL_GAP * inner or far > _THIN * near or _covered(points[distance >= outer]) < _CLOSED:
+        return None
+    return float(near / _THIN), float(far * _THIN)
+
+
+def _covered(points: NDArray[np.float64]) -> float:
+    """Share of equal cells of the sphere of directions that hold one of the points [N,3] around the origin."""
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    row = np.clip((unit[:, 2] + 1) / 2 * _LATITUDES, 0, _LATITUDES - 1).astype(np.int64)
+    turn = (np.arctan2(unit[:, 1], unit[:, 0]) / (2 * np.pi) + 0.5) * _LONGITUDES
+    column = np.clip(turn, 0, _LONGITUDES - 1).astype(np.int64)
+    return len(np.unique(row * _LONGITUDES + column)) / (_LATITUDES * _LONGITUDES)
+
+
+def _sphere_middle(points: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """[3] middle of the sphere that fits the farther half of the distances best (linear least squares), or None."""
+    if len(points) < 4:
+        return None
+    from_middle = points - np.median(points, axis=0)
+    distance = np.linalg.norm(from_middle, axis=1)
+    outer = from_middle[distance > float(np.percentile(distance, 99.5)) / 2]
+    if len(outer) < 4:
+        return None
+    size = float(distance.max())  # |p|^2 = 2 c.p + (r^2 - |c|^2), by sums that no number of threads changes
+    rows = np.column_stack([2 * outer / size, np.ones(len(outer))])
+    square = np.einsum("ni,nj->ij", rows, rows)
+    if np.linalg.cond(square) > _FLAT:
+        return None
+    solved = size * np.linalg.solve(square, np.einsum("ni,n->i", rows, ((outer / size) ** 2).sum(axis=1)))
+    return np.asarray(solved[:3] + np.median(points, axis=0))
 
 
 def _dome_faces(triangles: NDArray[np.float64]) -> NDArray[np.bool_]:

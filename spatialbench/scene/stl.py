@@ -8,6 +8,7 @@ import struct
 import numpy as np
 
 from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedFormatError
+from spatialbench.scene.decimal_comma import COMMA_TODO, with_comma
 from spatialbench.scene.log import MAX_FACES, ReadLog, Soup
 from spatialbench.types import Material
 
@@ -61,8 +62,11 @@ def _text(data: bytes, log: ReadLog, where: str) -> np.ndarray:
                 [float(x) for x in match.groups()]
             except ValueError:
                 line = text.count(b"\n", 0, match.start()) + 1
+                here = f"{where}, line {line}"
+                if number := with_comma(match.groups()):
+                    raise CorruptInputError(f"the vertex number '{number}' has a decimal comma", where=here,
+                                            todo=COMMA_TODO) from None
                 shown = match.group().decode("latin-1").strip()[:60]
-                raise CorruptInputError(f"cannot read '{shown}' as numbers", where=f"{where}, line {line}",
-                                        todo=_TODO) from None
+                raise CorruptInputError(f"cannot read '{shown}' as numbers", where=here, todo=_TODO) from None
         raise
     return np.array(values, dtype=np.float64).reshape(-1, 3)

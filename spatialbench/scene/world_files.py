@@ -11,7 +11,7 @@ from spatialbench.scene.folder import WORLD_SUFFIXES
 from spatialbench.scene.sniff import sniff
 from spatialbench.scene.splats import SPLAT_KINDS
 
-__all__ = ["MESH_KINDS", "WorldFiles", "world_files"]
+__all__ = ["MESH_KINDS", "WorldFiles", "other_worlds", "world_files"]
 
 MESH_KINDS = ("glb", "gltf", "obj", "ply", "stl", "off", "3mf", "drc", "usd")
 _LAYER = re.compile(r"mesh_layer(\d+)(?:[_\-. ].*)?\.(?:ply|drc)", re.IGNORECASE)
@@ -84,6 +84,22 @@ def _of_file(path: Path) -> WorldFiles:
     if len(named) == 1 and _is_pair(path, named[0]):
         return WorldFiles(path, collider=named[0])
     return WorldFiles(path)
+
+
+def other_worlds(files: WorldFiles) -> tuple[str, ...]:
+    """Names of world files in the folder of ``main`` that are no part of this world, at most eight.
+
+    ``...`` stands for a folder that cannot be listed or holds too much.
+    """
+    try:
+        found = _worlds(files.main.parent)
+    except (OSError, ValueError):
+        found = []
+    mine = {p.name for p in (files.main, *files.layers, files.collider) if p is not None}
+    if not found:
+        # A main file of another suffix (meta.json) may be alone; then the folder was listed and is small.
+        return () if files.main.suffix.lower() not in WORLD_SUFFIXES else ("...",)
+    return tuple(p.name for p in found if p.name not in mine)[:8]
 
 
 def _worlds(folder: Path) -> list[Path]:

@@ -84,6 +84,10 @@ class SideCar:
     up : unit vector [3] in the source frame, with ``up_source`` ``file`` or ``side-car``.
     unit_m : metres per source unit, with ``unit_source``.
     cameras : poses in the source frame (camera axes as OpenCV), first one first.
+    camera_names : of their pictures; as many as cameras, or none.
+    ground_m : where the floor lies along ``ground_axis`` from the origin, metres by ``unit_m`` of the side-car.
+    ground_axis : unit vector [3] in the source frame; None without ``ground_m``.
+    notes : what else it says, in words.
     """
 
     up: NDArray[np.float64] | None = None
@@ -92,6 +96,9 @@ class SideCar:
     unit_source: Source = "none"
     cameras: tuple[Pose, ...] = ()
     cameras_source: Source = "none"
+    camera_names: tuple[str, ...] = ()
+    ground_m: float | None = None
+    ground_axis: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -25,6 +25,8 @@ class GaussianSplats:
     sh : [N,K,3] float32 spherical-harmonic coefficients, K = (degree + 1)^2; colour = 0.5 + SH(direction).
     offset : [3] float64 that was taken off the means, in the same unit; zero for most worlds.
     antialiased : the world was trained with opacities compensated for the dilation of small splats.
+    sky : [N] bool, those that stand for the sky (OPEN-2): drawn, but no ground, no obstacle, and no measure of depth;
+        None when none do.
 
     Raises
     ------
@@ -38,6 +40,7 @@ class GaussianSplats:
     sh: NDArray[np.float32]
     offset: NDArray[np.float64] | None = None
     antialiased: bool = False
+    sky: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.means)
@@ -50,6 +53,8 @@ class GaussianSplats:
             if array.shape != shape or array.dtype != np.float32:
                 raise ValueError(f"{name} must be float32 {list(shape)}, got {array.dtype} {list(array.shape)}")
             object.__setattr__(self, name, np.ascontiguousarray(array))
+        if self.sky is not None and (self.sky.shape != (n,) or self.sky.dtype != np.bool_):
+            raise ValueError(f"sky must be bool [{n}], got {self.sky.dtype} {list(self.sky.shape)}")
         if self.offset is None:
             object.__setattr__(self, "offset", np.zeros(3))
 
@@ -64,4 +69,5 @@ class GaussianSplats:
     def select(self, keep: NDArray[np.bool_] | NDArray[np.integer]) -> GaussianSplats:
         """Only some splats (mask or indices)."""
         return replace(self, means=self.means[keep], scales=self.scales[keep], quaternions=self.quaternions[keep],
-                       opacities=self.opacities[keep], sh=self.sh[keep])
+                       opacities=self.opacities[keep], sh=self.sh[keep],
+                       sky=None if self.sky is None else self.sky[keep])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from scene_files import CUBE, QUADRANTS, GltfBuilder, cube_glb, cube_obj, cube_ply, cube_stl, png
 from splat_files import compressed_ply, dotsplat, fixed24, gaussian_glb, ply, row, sog, sog_files, spz, spz_body
+from test_ktx2 import textured
 from test_scene_bad_input import rich_glb
 from test_scene_gltf_poses import ONE, instanced, skinned
 from test_scene_off_3mf import archive, cube_off, mesh_xml, model
@@ -61,6 +62,37 @@ def draco() -> dict[str, bytes]:
     return {"draco.glb": glb(encode())[1], "draco.drc": encode(colors=np.full((8, 3), 9, np.uint8))}
 
 
+def ktx2() -> dict[str, bytes]:
+    """Textures of both Basis formats, with and without alpha and Zstandard."""
+    return {f"{name}.glb": textured((DATA / "ktx2" / f"{name}.ktx2").read_bytes()).glb()
+            for name in ("etc1s_ramps", "etc1s_alpha", "uastc_ramps", "uastc_alpha_zstd")}
+
+
+def usd() -> dict[str, tuple[dict[str, bytes], str]]:
+    """The same stage as text, as binary and packed; with transforms, a texture, and colours on a mesh."""
+    try:
+        from pxr import Usd, UsdUtils
+    except ImportError:
+        return {}
+    import tempfile
+
+    from test_scene_usd import TEXTURED, TURNED, cube, stage
+
+    colored = cube('color3f[] primvars:displayColor = [(1, 0.5, 0)] (interpolation = "constant")', name="n")
+    turned = stage(TURNED % colored, 'upAxis = "Z"\nmetersPerUnit = 0.01')
+    text = turned + TEXTURED.partition("\n)\n")[2].replace("tex/q.png", "q.png")
+    with tempfile.TemporaryDirectory() as t:
+        files = {"q.png": png(QUADRANTS), "w.usda": text.encode()}
+        for name, data in files.items():
+            (Path(t) / name).write_bytes(data)
+        opened = Usd.Stage.Open(f"{t}/w.usda")  # a layer does not outlive its stage
+        opened.GetRootLayer().Export(f"{t}/w.usdc")
+        UsdUtils.CreateNewUsdzPackage(f"{t}/w.usda", f"{t}/w.usdz")
+        binary, packed = (Path(t, f"w.{end}").read_bytes() for end in ("usdc", "usdz"))
+    return {"usd text": (files, "w.usda"), "usd binary": ({"q.png": files["q.png"], "w.usdc": binary}, "w.usdc"),
+            "usd packed": ({"w.usdz": packed}, "w.usdz")}
+
+
 def meshopt_glb() -> bytes:
     import tempfile
 
@@ -87,7 +119,7 @@ def seeds() -> dict[str, tuple[dict[str, bytes], str]]:
                                      [1.0, 2, 20, -2, -1, 0, 1, 0.75, 0.5], sh=[[1] * 9] * 2),
         "a.spz": gzip.compress(body, mtime=0), "b.spz": spz(fixed24(1, 2, 3)), "a.sog": sog(sog_files()),
         "a.splat": dotsplat(*[(1, 2, 3, 0.5, 1, 2, 255, 51, 0, 204, 255, 128, 128, 128)] * 3),
-        "splats.glb": gaussian_glb(3), "both.glb": gaussian_glb(3, cube=True), **draco()}
+        "splats.glb": gaussian_glb(3), "both.glb": gaussian_glb(3, cube=True), **draco(), **ktx2()}
     single["meshopt.glb"] = meshopt_glb()
     for path in sorted((DATA / "splats").iterdir()):
         if path.suffix != ".csv":
@@ -100,5 +132,6 @@ def seeds() -> dict[str, tuple[dict[str, bytes], str]]:
     out["sog folder"] = (sog_files(), "")
     out["layers"] = ({"mesh_layer0.ply": cube_ply(), "mesh_layer1.ply": cube_ply(text=True)}, "")
     splats = [{**row(), "x": x, "y": y, "z": z} for x, y, z in CUBE.tolist()]
+    out.update(usd())
     out["pair"] = ({"a.ply": ply(splats), "collider.glb": cube_glb()}, "")
     return out

@@ -181,7 +181,7 @@ def test_the_two_ways_of_reading_an_obj_agree(tmp_path_factory, data):
 def test_polygons_are_fans_around_the_first_corner(tmp_path):
     r = load(tmp_path, "p.obj", b"v 0 0 0\nv 1 0 0\nv 2 1 0\nv 1 2 0\nv 0 1 0\nf 1 2 3 4 5\nf 1 2 3\nf 2 3 4 5\n")
     assert r.mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 1, 2], [1, 2, 3], [1, 3, 4]]
-    assert not r.report.warnings
+    assert not any("fan" in w for w in r.report.warnings)
 
 
 @pytest.mark.parametrize("first", range(6))
@@ -289,7 +289,7 @@ def test_stl_broken(tmp_path):
     text = cube_stl(text=True)
     with pytest.raises(CorruptInputError, match="three"):
         load(tmp_path, "cut.stl", text[:400])
-    with pytest.raises(CorruptInputError, match="line 4: cannot read 'vertex 0,5 0 0'"):
+    with pytest.raises(CorruptInputError, match="line 4: the vertex number '0,5' has a decimal comma"):
         load(tmp_path, "comma.stl", text.replace(b"vertex 0 0 0", b"vertex 0,5 0 0", 1))
     with pytest.raises(EmptyWorldError):
         load(tmp_path, "none.stl", b"solid x\nendsolid x\n")

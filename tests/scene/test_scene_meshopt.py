@@ -179,7 +179,8 @@ def test_the_duck_and_the_city(data_dir):
 
 # --- textures that cannot be decoded ----------------------------------------------------------------
 
-KTX2 = b"\xabKTX 20\xbb\r\n\x1a\n" + bytes(68)
+KTX2 = (b"\xabKTX 20\xbb\r\n\x1a\n" + struct.pack("<9I4I2Q3Q", 145, 1, 4, 4, 0, 0, 1, 1, 0, *[0] * 6, 104, 16, 16)
+        + bytes(16))
 
 
 def basis(fallback: bool):
@@ -198,7 +199,7 @@ def test_basis_textures_are_refused_where_nothing_stands_beside_them(tmp_path):
     assert isinstance(got, UnsupportedFormatError)
     assert "material 'wall'" in got.where
     assert "w.glb" in got.where
-    assert "KTX2 (Basis), which is not decoded. Export it with PNG, JPEG or WebP" in str(got)
+    assert "is KTX2 with BC7, which is not decoded. Export it with PNG, JPEG or WebP" in str(got)
     assert load_scene(basis(True).save(tmp_path / "w.glb")).mesh.materials[0].texture[0, 0, 0] == 9
 
 

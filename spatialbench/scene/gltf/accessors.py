@@ -52,6 +52,11 @@ class Accessors:
         """Number of elements, after a check that all of them are there."""
         return len(self._raw(index, by, widths))
 
+    def singles(self, index: int, by: str, widths: tuple[int, ...]) -> NDArray[np.float32]:
+        """[count, width] float32, as :meth:`floats` rounded; without a copy in float64 of what is float32 already."""
+        raw = self._raw(index, by, widths)
+        return (raw if raw.dtype.kind == "f" else self.floats(index, by, widths)).astype(np.float32)
+
     def floats(self, index: int, by: str, widths: tuple[int, ...]) -> NDArray[np.float64]:
         """[count, width] float64; normalised integers become [0,1] or [-1,1] (glTF 2.0, section 3.6.2.2)."""
         raw = self._raw(index, by, widths)
@@ -61,13 +66,13 @@ class Accessors:
             np.maximum(out, -1.0, out=out)
         return out
 
-    def indices(self, index: int, by: str) -> NDArray[np.int64]:
-        """[count] unsigned vertex indices."""
+    def indices(self, index: int, by: str) -> NDArray:
+        """[count] vertex indices as they are stored, in place."""
         raw = self._raw(index, by, (1,))
         if raw.dtype.kind != "u":
             raise CorruptInputError(f"accessor {index} holds indices of a type that is not unsigned",
                                     where=f"{self._where}, {by}", todo=_TODO)
-        return raw[:, 0].astype(np.int64)
+        return raw[:, 0]
 
     def _raw(self, index: int, by: str, widths: tuple[int, ...]) -> NDArray:
         a = self.definition(index, by)

@@ -21,7 +21,7 @@ __all__ = ["Look", "Materials"]
 
 _WRAP = {33071: "clamp", 33648: "mirror", 10497: "repeat"}
 _NEAREST = 9728
-_IMAGE_EXTENSIONS = ("EXT_texture_webp", "EXT_texture_avif")
+_IMAGE_EXTENSIONS = ("KHR_texture_basisu", "EXT_texture_webp", "EXT_texture_avif")
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,19 @@ class Materials:
         sources = [block.get("source") for e in _IMAGE_EXTENSIONS
                    if isinstance(block := texture.extensions.get(e), dict)]
         sources.append(texture.source)
-        basis = texture.extensions.get("KHR_texture_basisu")
-        if isinstance(basis, dict):
-            sources.append(basis.get("source"))  # last: a plain image beside it is the one that can be decoded
+        undecoded: UndecodedTextureError | None = None
         for source in sources:
             if isinstance(source, int) and 0 <= source < len(self._doc.images):
                 try:
                     pixels = self._image(source)
                 except UndecodedTextureError as e:
-                    raise UndecodedTextureError(e.what, where=f"{self._where}, material '{name[:60]}'",
-                                                todo=e.todo) from None
+                    undecoded = e  # a plain image beside it may stand in
+                    continue
                 if pixels is not None:
                     return pixels
+        if undecoded is not None:
+            raise UndecodedTextureError(undecoded.what, where=f"{self._where}, material '{name[:60]}'",
+                                        todo=undecoded.todo)
         if not any(isinstance(s, int) for s in sources):
             self._log.warn(f"material '{name}': its texture has no image that can be read")
         return None

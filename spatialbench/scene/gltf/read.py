@@ -16,6 +16,7 @@ from spatialbench.scene.gltf.container import Buffers, parse_document, split_glb
 from spatialbench.scene.gltf.deform import Skinning, expand_instances, joint_matrices, morph, skinning_of
 from spatialbench.scene.gltf.extensions import check_extensions, holds_splats
 from spatialbench.scene.gltf.gaussians import read_gaussians
+from spatialbench.scene.gltf.lights import read_lights
 from spatialbench.scene.gltf.materials import Look, Materials
 from spatialbench.scene.gltf.nodes import Placed, place_nodes
 from spatialbench.scene.gltf.schema import Gltf, Primitive
@@ -53,6 +54,7 @@ def read_gltf(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Sou
     if builder.n_compressed:
         log.details["primitives_draco"] = builder.n_compressed
     soup.cameras, soup.splats = tuple(placed.cameras), splats
+    soup.lights = read_lights(doc, placed, log, where)
     return soup
 
 
@@ -123,7 +125,8 @@ class _Builder:
                 for block, skinning in zip(decoded.blocks, decoded.skinnings, strict=True):
                     mirrored.append(turned_over)
                     if joints is None or skinning is None:
-                        vertices[v:v + len(block)] = block @ matrix[:3, :3].T + matrix[:3, 3]
+                        np.matmul(block, matrix[:3, :3].T, out=vertices[v:v + len(block)])
+                        vertices[v:v + len(block)] += matrix[:3, 3]
                     else:
                         vertices[v:v + len(block)], mirrored[-1] = skinning.apply(block, joints, self.where)
                     starts.append(v)
@@ -134,8 +137,8 @@ class _Builder:
                         table[id(material)] = len(looks)
                         looks.append(material)
                     span = slice(f, f + len(piece.faces))
-                    turned = piece.faces[:, [0, 2, 1] if mirrored[piece.block] else [0, 1, 2]]
-                    faces[span] = turned + np.int32(starts[piece.block])
+                    turned = piece.faces[:, [0, 2, 1]] if mirrored[piece.block] else piece.faces
+                    np.add(turned, np.int32(starts[piece.block]), out=faces[span])
                     ids[span] = table[id(material)]
                     if uv is not None and piece.uv is not None:
                         np.take(piece.uv, turned, axis=0, out=uv[span], mode="clip")  # without a temporary
@@ -233,15 +236,16 @@ class _Builder:
 
     def _faces(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.int32]:
         where = f"{self.where}, {by}"
+        corners: NDArray
         if p.indices is None:
-            corners = np.arange(n_vertices, dtype=np.int64)
+            corners = np.arange(n_vertices, dtype=np.int32)
         else:
             corners = self.accessors.indices(p.indices, by)
             check_indices(corners, n_vertices, f"{where}, accessor {p.indices}")
         if p.mode == _TRIANGLES:
             if len(corners) % 3:
                 self.log.warn(f"{by} has {len(corners)} corners, which is no multiple of three; the rest is left out")
-            return corners[:len(corners) // 3 * 3].reshape(-1, 3).astype(np.int32)
+            return corners[:len(corners) // 3 * 3].astype(np.int32).reshape(-1, 3)
         n = max(len(corners) - 2, 0)
         i = np.arange(n)
         if p.mode == _STRIP:
@@ -255,23 +259,29 @@ class _Builder:
         name = f"TEXCOORD_{look.texcoord}"
         if look.material.texture is None or name not in p.attributes:
             return None
-        uv = self._attribute(p, name, (2,), n_vertices, by)
-        if look.uv_map is not None:
-            uv = uv @ look.uv_map[:, :2].T + look.uv_map[:, 2]
-        return uv.astype(np.float32)
+        if look.uv_map is None:
+            return self._attribute(p, name, (2,), n_vertices, by)
+        uv = self.accessors.floats(p.attributes[name], f"{by} {name}", (2,))
+        self._check_count(len(uv), name, n_vertices, by)
+        return (uv @ look.uv_map[:, :2].T + look.uv_map[:, 2]).astype(np.float32)
 
     def _colors(self, p: Primitive, n_vertices: int, by: str) -> NDArray[np.float32] | None:
         if "COLOR_0" not in p.attributes:
             return None
         values = self._attribute(p, "COLOR_0", (3, 4), n_vertices, by)
+        if values.shape[1] == 4:
+            return values
         out = np.ones((n_vertices, 4), np.float32)
-        out[:, :values.shape[1]] = values
+        out[:, :3] = values
         return out
 
     def _attribute(self, p: Primitive, name: str, widths: tuple[int, ...], n_vertices: int,
-                   by: str) -> NDArray[np.float64]:
-        values = self.accessors.floats(p.attributes[name], f"{by} {name}", widths)
-        if len(values) != n_vertices:
-            raise CorruptInputError(f"{name} has {len(values):,} elements, POSITION has {n_vertices:,}",
-                                    where=f"{self.where}, {by}", todo=_TODO)
+                   by: str) -> NDArray[np.float32]:
+        values = self.accessors.singles(p.attributes[name], f"{by} {name}", widths)
+        self._check_count(len(values), name, n_vertices, by)
         return values
+
+    def _check_count(self, count: int, name: str, n_vertices: int, by: str) -> None:
+        if count != n_vertices:
+            raise CorruptInputError(f"{name} has {count:,} elements, POSITION has {n_vertices:,}",
+                                    where=f"{self.where}, {by}", todo=_TODO)

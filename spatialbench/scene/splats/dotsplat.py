@@ -6,6 +6,7 @@ import numpy as np
 
 from spatialbench.errors import CorruptInputError
 from spatialbench.scene.log import ReadLog, plural
+from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color
 
 __all__ = ["RECORD", "read_dotsplat"]
@@ -29,7 +30,18 @@ def read_dotsplat(data: bytes, log: ReadLog, where: str) -> RawSplats:
     log.details["format_version"] = ".splat"
     rows = np.frombuffer(data, RECORD)
     step = np.arange(256, dtype=np.float64)
-    color = dc_of_color(step / 255).astype(np.float32)[rows["color"][:, :3]]
-    return RawSplats(means=rows["position"].astype(np.float32), scales=rows["scale"].astype(np.float32),
-                     quaternions=((step - 128) / 128).astype(np.float32)[rows["rotation"]],
-                     opacities=(step / 255).astype(np.float32)[rows["color"][:, 3]], sh=color[:, None, :].copy())
+    shade, share = dc_of_color(step / 255).astype(np.float32), (step / 255).astype(np.float32)
+    turn = ((step - 128) / 128).astype(np.float32)
+    n = len(rows)
+    means, scales = np.empty((n, 3), np.float32), np.empty((n, 3), np.float32)
+    quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
+    sh = np.empty((n, 1, 3), np.float32)
+
+    def block(part: slice) -> None:
+        some = rows[part]
+        means[part], scales[part] = some["position"], some["scale"]
+        quaternions[part], opacities[part] = turn[some["rotation"]], share[some["color"][:, 3]]
+        sh[part, 0] = shade[some["color"][:, :3]]
+
+    in_blocks(n, block)
+    return RawSplats(means, scales, quaternions, opacities, sh)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
+from spatialbench.scene.clean import warn_of_many
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats
@@ -56,6 +57,7 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
     counts = np.bincount(fault, minlength=len(_FAULTS))
     for name, count in zip(_FAULTS[1:], counts[1:].tolist(), strict=True):
         log.repair(f"splats_{name}", count, "dropped")
+    warn_of_many(log, splats=n)
     if counts[0] == 0:
         why = ", ".join(f"{_FAULTS[i]} {c:,}" for i, c in enumerate(counts.tolist()) if i and c)
         raise EmptyWorldError(f"nothing can be drawn of its {plural(n, 'splat')} ({why})", where=where,

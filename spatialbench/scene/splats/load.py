@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spatialbench.scene.checks import check_splats
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.sidecar import read_side_car
@@ -28,7 +29,8 @@ SPLAT_KINDS: dict[str, tuple[float, float, float]] = {
 """Kinds that are read, with the up axis that the convention of each gives (design, section 7); none gives a unit."""
 
 
-def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: int | None = None) -> Scene:
+def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: int | None = None,
+                drop_outliers: bool = False) -> Scene:
     """Read splats of one of ``SPLAT_KINDS`` in their source frame, activated, without rows that cannot be drawn.
 
     ``most`` is how many are read at the most (see ``thinned``).
@@ -44,7 +46,7 @@ def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: 
     else:
         raw = thin(_read(kind, folder, log, where), most, log)
     side = _side(raw, read_side_car(folder, raw.cameras, log))
-    splats = judge(raw, log, where)
+    splats = check_splats(judge(raw, log, where), log, drop_outliers, where)
     return Scene(path=path, mesh=None, prior_up=np.array(SPLAT_KINDS[kind]), prior_unit_m=None,
                  report=report_splats(splats, log), side=side, splats=splats)
 

@@ -21,7 +21,6 @@ SH_C0 = 0.28209479177387814
 """The constant harmonic, 1 / (2 sqrt(pi)): colour = 0.5 + SH_C0 * coefficient."""
 SH_REST = {0: 0, 1: 3, 2: 8, 3: 15, 4: 24}
 """Coefficients beyond the constant one, by degree."""
-_OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]], dtype=np.int64)
 
 
 @dataclass
@@ -100,9 +99,10 @@ def dc_of_color(color: NDArray) -> NDArray:
 
 def smallest_three(parts: NDArray, largest: NDArray) -> NDArray[np.float32]:
     """Quaternions [N,4] from three components [N,3], in order, and the index [N] of the one left out."""
-    out = np.zeros((len(parts), 4), dtype=np.float32)
-    rest = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", parts, parts)))
-    at = largest.astype(np.int64)
-    np.put_along_axis(out, _OTHERS[at], parts.astype(np.float32), axis=1)
-    np.put_along_axis(out, at[:, None], rest.astype(np.float32)[:, None], axis=1)
+    out = np.empty((len(parts), 4), dtype=np.float32)
+    rest = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", parts, parts))).astype(np.float32)
+    three = parts.astype(np.float32)
+    for i in range(4):  # a component before the one left out stands in its own place, one behind it a place further on
+        before, behind = three[:, min(i, 2)], three[:, max(i - 1, 0)]
+        out[:, i] = np.where(largest == i, rest, np.where(largest > i, before, behind))
     return out

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spatialbench.errors import CorruptInputError, UnsupportedFormatError
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.log import ReadLog, plural
+from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.planes import META, SogFiles
 from spatialbench.scene.splats.raw import SH_REST, RawSplats, check_count, sigmoid, smallest_three
 
@@ -66,27 +67,34 @@ class _Sog:
     def read(self) -> RawSplats:
         n = self._count()
         low, high = self._plane("means", n, 0), self._plane("means", n, 1)
-        share = (low[:, :3] | (high[:, :3].astype(np.uint16) << 8)) / 65535
-        mapped = self._between("means", share, 3)
-        means = np.sign(mapped) * np.expm1(np.abs(mapped))
-        rotation = self._plane("quats", n)
-        tag = rotation[:, 3].astype(np.int64) - 252
-        three = (rotation[:, :3] / 255 - 0.5) * 2**0.5
-        quaternions = smallest_three(three, np.clip(tag, 0, 3))
-        quaternions[tag < 0] = 0  # no component is marked as left out: judged as a rotation of length 0
-        scale, color = self._plane("scales", n)[:, :3], self._plane("sh0", n)
+        rotation, scale, color = self._plane("quats", n), self._plane("scales", n), self._plane("sh0", n)
+        ends = [self._ends("means", 3)]
         if self._version == 1:
-            log_scales = self._between("scales", scale / 255, 3)
-            shades = self._between("sh0", color / 255, 4)
-            constant, opacities = shades[:, :3], sigmoid(shades[:, 3])
+            ends += [self._ends("scales", 3), self._ends("sh0", 4)]
+            books = []
         else:
-            log_scales = self._book("scales")[scale]
-            constant, opacities = self._book("sh0")[color[:, :3]], (color[:, 3] / 255).astype(np.float32)
-        sh = [constant.astype(np.float32)[:, None, :]]
-        if self._meta.get("shN") is not None:
-            sh.append(self._harmonics(n))
-        return RawSplats(means, np.exp(log_scales).astype(np.float32), quaternions, opacities,
-                         np.concatenate(sh, axis=1), logit=self._version == 1,
+            books = [self._book("scales"), self._book("sh0")]
+        sets, label = self._harmonics(n) if self._meta.get("shN") is not None else (None, None)
+        means, scales = np.empty((n, 3)), np.empty((n, 3), np.float32)
+        quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
+        sh = np.empty((n, 1 if sets is None else 1 + sets.shape[1], 3), np.float32)
+
+        def block(part: slice) -> None:
+            mapped = _between(ends[0], (low[part, :3] | (high[part, :3].astype(np.uint16) << 8)) / 65535)
+            means[part] = np.sign(mapped) * np.expm1(np.abs(mapped))
+            quaternions[part] = _rotations(rotation[part])
+            if self._version == 1:
+                scales[part] = np.exp(_between(ends[1], scale[part, :3] / 255))
+                shades = _between(ends[2], color[part] / 255)
+                sh[part, 0], opacities[part] = shades[:, :3], sigmoid(shades[:, 3])
+            else:
+                scales[part] = np.exp(books[0][scale[part, :3]])
+                sh[part, 0], opacities[part] = books[1][color[part, :3]], color[part, 3] / 255
+            if sets is not None and label is not None:
+                sh[part, 1:] = sets[label[part]]
+
+        in_blocks(n, block)
+        return RawSplats(means, scales, quaternions, opacities, sh, logit=self._version == 1,
                          antialiased=bool(self._log.details["antialiased"]))
 
     def _bad(self, what: str) -> CorruptInputError:
@@ -125,9 +133,9 @@ class _Sog:
                             f"its '{name}.{key}' is no list of {sizes.start} to {sizes.stop - 1} numbers")
         return np.array(values, dtype=np.float64)
 
-    def _between(self, name: str, share: NDArray, width: int) -> NDArray[np.float64]:
+    def _ends(self, name: str, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         low, high = (self._numbers(name, k, range(width, width + 1)) for k in ("mins", "maxs"))
-        return low + share * (high - low)
+        return low, high
 
     def _book(self, name: str) -> NDArray[np.float64]:
         """256 entries; those beyond a shorter book are NaN, so that splats that use them are dropped and counted."""
@@ -141,8 +149,8 @@ class _Sog:
         values = self._numbers(name, "codebook", range(1, 257))
         return np.concatenate([values, np.full(256 - len(values), np.nan)])
 
-    def _harmonics(self, n: int) -> NDArray[np.float32]:
-        """[N,K,3]: the set of the palette that each splat's label names."""
+    def _harmonics(self, n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The palette's sets of harmonics [M+1,K,3], the last of them zeros, and which of them each splat has, [N]."""
         palette = self._files.plane(self._file("shN", 0), "shN", 1)
         labels = self._plane("shN", n, 1)
         height, width = palette.shape[:2]
@@ -169,10 +177,23 @@ class _Sog:
         if beyond.any():
             self._log.repair("sh_labels_out_of_range", int(beyond.sum()),
                              f"beyond the palette of {plural(size, 'set')}; read without higher harmonics")
-        sets = palette.reshape(height * PALETTE_WIDTH, k, 4)[:size, :, :3]
-        out: NDArray[np.float32] = entries[sets][np.where(beyond, 0, label)]
-        out[beyond] = 0
-        return out
+            label[beyond] = size
+        sets = np.zeros((size + 1, k, 3), np.float32)
+        sets[:size] = entries[palette.reshape(height * PALETTE_WIDTH, k, 4)[:size, :, :3]]
+        return sets, label
+
+
+def _between(ends: tuple[NDArray[np.float64], NDArray[np.float64]], share: NDArray) -> NDArray[np.float64]:
+    low, high = ends
+    return low + share * (high - low)
+
+
+def _rotations(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """[N,4] wxyz; zeros, which is judged as a rotation of length 0, where no component is marked as left out."""
+    tag = pixels[:, 3].astype(np.int64) - 252
+    out = smallest_three((pixels[:, :3] / 255 - 0.5) * 2**0.5, np.clip(tag, 0, 3))
+    out[tag < 0] = 0
+    return out
 
 
 def _is_number(value: object) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.log import ReadLog, plural
+from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import SH_REST, RawSplats, smallest_three
 from spatialbench.scene.splats.spz_open import SPZ_MAGIC, SpzHead, open_spz
 from spatialbench.scene.splats.transform import flip_axes
@@ -37,14 +38,28 @@ def read_spz(data: bytes, log: ReadLog, where: str) -> RawSplats:
     if head.version > 1:
         log.details["fractional_bits"] = head.fractional_bits
     frame = _frame(extensions, bool(head.flags & 2), log)
+    n = head.count
     step = np.arange(256, dtype=np.float64)
-    sh = np.zeros((head.count, 1 + SH_REST[head.degree], 3), dtype=np.float32)
-    sh[:, 0] = ((step / 255 - 0.5) / 0.15).astype(np.float32)[color]
-    if head.degree:
-        sh[:, 1:] = ((step - 128) / 128).astype(np.float32)[rest].reshape(head.count, -1, 3)
-    raw = RawSplats(means=_positions(position, head), scales=np.exp(step / 16 - 10).astype(np.float32)[scale],
-                    quaternions=_rotations(rotation, head.version),
-                    opacities=(step / 255).astype(np.float32)[alpha[:, 0]], sh=sh, antialiased=bool(head.flags & 1))
+    shade, size = ((step / 255 - 0.5) / 0.15).astype(np.float32), np.exp(step / 16 - 10).astype(np.float32)
+    means, scales = np.empty((n, 3), np.float32), np.empty((n, 3), np.float32)
+    quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
+    sh = np.empty((n, 1 + SH_REST[head.degree], 3), dtype=np.float32)
+    flat = sh.reshape(n, -1)
+
+    def block(part: slice) -> None:
+        means[part] = _positions(position[part], head)
+        scales[part] = size[scale[part]]
+        quaternions[part] = _rotations(rotation[part], head.version)
+        opacities[part] = (step / 255).astype(np.float32)[alpha[part, 0]]
+        flat[part, :3] = shade[color[part]]
+        if head.degree:
+            values = rest[part].astype(np.float32)
+            values -= np.float32(128)
+            values *= np.float32(1 / 128)
+            flat[part, 3:] = values
+
+    in_blocks(n, block)
+    raw = RawSplats(means, scales, quaternions, opacities, sh, antialiased=bool(head.flags & 1))
     return _decide(raw, frame, log) if frame else raw
 
 
