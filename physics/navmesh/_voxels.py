@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from spatialbench.errors import ConfigError
 from spatialbench.types import NavMeshSettings
 
-__all__ = ["MAX_SPANS", "VoxelSettings", "check_settings", "grid_size", "heap_needed"]
+__all__ = ["HEAP_LIMIT", "MAX_SPANS", "VoxelSettings", "check_settings", "grid_size", "heap_needed", "raster_work"]
 
+HEAP_LIMIT = 7 << 28
+"""Bytes that one build may use (1.75 GiB); the wasm module itself could not pass 2 GiB."""
 MAX_SPANS = 0xFFFFFF
 """Walkable spans that Recast can number (24 bits); beyond it the module would read out of bounds."""
 
@@ -24,8 +26,8 @@ class VoxelSettings:
     cell_size: np.float32
     cell_height: np.float32
     height: int
-    low_height: int
-    """Free voxels below which the low-height filter drops a span; one more in the older profile (section 3)."""
+    clearance: int
+    """Free voxels that the ledge and the low-height filter ask for; one more in the older profile (section 3)."""
     climb: int
     radius: int
     slope_deg: float
@@ -45,7 +47,7 @@ class VoxelSettings:
         height = math.ceil(f(s.agent_height) / ch)
         return cls(
             cell_size=cs, cell_height=ch, height=height,
-            low_height=height + (s.profile == "habitat-0.3.3"),
+            clearance=height + (s.profile == "habitat-0.3.3"),
             climb=math.floor(f(s.agent_max_climb) / ch),
             radius=math.ceil(f(s.agent_radius) / cs),
             slope_deg=float(f(s.agent_max_slope)),
@@ -103,3 +105,14 @@ def grid_size(low: NDArray[np.float32], high: NDArray[np.float32], cell_size: np
 def heap_needed(columns: int, n_vertices: int, n_faces: int) -> int:
     """Bytes that a build takes at the least: two tables with an entry per column, and the mesh."""
     return 8 * columns + 12 * n_vertices + 13 * n_faces
+
+
+def raster_work(vertices: NDArray[np.float32], faces: NDArray[np.int32], cell_size: np.float32) -> float:
+    """Cells in the plan boxes of all triangles, each counted at least once: what rasterising them takes."""
+    cells = np.ones(len(faces))
+    with np.errstate(over="ignore"):
+        for axis in (0, 2):
+            at = np.ascontiguousarray(vertices[:, axis])
+            a, b, c = (at[faces[:, k]] for k in range(3))
+            cells *= (np.maximum(np.maximum(a, b), c) - np.minimum(np.minimum(a, b), c)) / cell_size + 1
+    return float(cells.sum())

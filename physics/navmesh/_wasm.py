@@ -3,7 +3,8 @@
 The module has six imports under one-letter names: heap growth, abort, exit, and three that a build never needs.
 Its exports carry minified names; ``exports.json`` pairs them with readable ones (spec/navmesh.md section 7).
 wasmtime is loaded, and the module compiled, on first use and once per process. The compiled code is not kept on
-disk: loading native code from a place that others may write to is not safe, and compiling takes under a second.
+disk: loading native code from a place that others may write to is not safe, and compiling takes about a second.
+It is compiled twice where a build has to count its instructions, which makes it slower by a fifth.
 """
 
 from __future__ import annotations
@@ -20,16 +21,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from spatialbench.errors import BackendUnavailableError
+from spatialbench.physics.navmesh._engine import ModuleFailure
+from spatialbench.physics.navmesh._voxels import HEAP_LIMIT
 
-__all__ = ["HEAP_LIMIT", "PACKAGE_VERSION", "RECAST_VERSION", "WORK_LIMIT", "Instance", "ModuleFailure",
-           "wasmtime_version"]
+__all__ = ["PACKAGE_VERSION", "RECAST_VERSION", "WORK_LIMIT", "Instance", "wasmtime_version"]
 
 PACKAGE_VERSION = "0.43.1"
 RECAST_VERSION = "1.6.0"
-HEAP_LIMIT = 7 << 28
-"""Bytes that one build may use (1.75 GiB); the module itself could not pass 2 GiB."""
 WORK_LIMIT = 500_000_000_000
-"""Instructions that one build may use, as wasmtime counts fuel. It ends a build that would take hours, at the
+"""Instructions that a metered build may use, as wasmtime counts fuel. It ends a build that would take hours, at the
 same point on every machine, where a clock would not."""
 
 _FOLDER = Path(__file__).resolve().parent / "_module"
@@ -41,17 +41,13 @@ _PAGE = 1 << 16
 _REINSTALL = ("Install spatialbench again (pip install .): the build fetches the module from npm, or from the file "
               "that SPATIALBENCH_RECAST_PACKAGE names")
 _lock = threading.Lock()
-_compiled: _Compiled | None = None
-
-
-class ModuleFailure(Exception):
-    """The module trapped, aborted, or asked for more than it may have; the instance must not be used again."""
+_compiled: dict[bool, _Compiled] = {}
 
 
 class _Compiled:
     """Engine, module and export table."""
 
-    def __init__(self) -> None:
+    def __init__(self, metered: bool) -> None:
         try:
             import wasmtime
         except (ImportError, OSError) as e:
@@ -61,7 +57,7 @@ class _Compiled:
         self.table: dict[str, str] = table
         try:
             config = wasmtime.Config()
-            config.consume_fuel = True
+            config.consume_fuel = metered
             self.engine = wasmtime.Engine(config)
             self.module = wasmtime.Module(self.engine, code)
         except wasmtime.WasmtimeError as e:
@@ -85,19 +81,13 @@ def _files() -> tuple[bytes, dict[str, str]]:
     return contents["recast.wasm"], json.loads(contents["exports.json"])
 
 
-def _get_compiled() -> _Compiled:
-    global _compiled
+def _get_compiled(metered: bool) -> _Compiled:
     with _lock:
-        if _compiled is None:
-            _compiled = _Compiled()
+        if metered not in _compiled:
+            _compiled[metered] = _Compiled(metered)
             # wasmtime cannot free a module any more once the interpreter has begun to take itself apart.
-            atexit.register(_forget)
-        return _compiled
-
-
-def _forget() -> None:
-    global _compiled
-    _compiled = None
+            atexit.register(_compiled.clear)
+        return _compiled[metered]
 
 
 def wasmtime_version() -> str:
@@ -112,13 +102,18 @@ class Instance:
     """One instance with a heap of its own. Making one takes about a millisecond, so that each build gets one:
     no build can see what another left behind, and a trap costs nothing but its own instance.
 
+    Parameters
+    ----------
+    heap_limit : bytes.
+    work_limit : instructions, counted; None: not counted.
+
     Raises
     ------
     BackendUnavailableError : wasmtime or the module is missing, or there is no memory for a heap.
     """
 
-    def __init__(self, heap_limit: int = HEAP_LIMIT, work_limit: int = WORK_LIMIT) -> None:
-        compiled = _get_compiled()
+    def __init__(self, heap_limit: int = HEAP_LIMIT, work_limit: int | None = None) -> None:
+        compiled = _get_compiled(work_limit is not None)
         import wasmtime
 
         self._heap_limit = heap_limit
@@ -127,7 +122,8 @@ class Instance:
         self._functions: dict[str, Any] = {}
         self._table = compiled.table
         self._store = wasmtime.Store(compiled.engine)
-        self._store.set_fuel(work_limit)
+        if work_limit is not None:
+            self._store.set_fuel(work_limit)
         self._linker = wasmtime.Linker(compiled.engine)
         host = {"a": _abort, "b": _abort, "c": _nothing, "d": _nothing, "e": _abort, "f": self._grow}
         try:

@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.errors import BackendUnavailableError, CorruptInputError, UsageError
-from spatialbench.physics.navmesh._recipe import BuildFailure, build_once
-from spatialbench.physics.navmesh._voxels import VoxelSettings, check_settings
-from spatialbench.physics.navmesh._wasm import PACKAGE_VERSION, RECAST_VERSION, Instance, wasmtime_version
+from spatialbench.errors import CorruptInputError, UsageError
+from spatialbench.physics.navmesh._engine import BuildFailure
+from spatialbench.physics.navmesh._voxels import check_settings
+from spatialbench.physics.navmesh.backends import DEFAULT_BACKEND, backend_of
 from spatialbench.types import NavMesh, NavMeshAttempt, NavMeshSettings
 
-__all__ = ["BACKEND", "build_navmesh", "navmesh_backend_status"]
+__all__ = ["build_navmesh"]
 
-BACKEND = f"recast-wasm {PACKAGE_VERSION} (Recast {RECAST_VERSION})"
 _DEFAULTS = NavMeshSettings()
 
 
 def build_navmesh(vertices: ArrayLike, faces: ArrayLike, settings: NavMeshSettings = _DEFAULTS,
-                  up: str = "z") -> NavMesh:
+                  up: str = "z", backend: str = DEFAULT_BACKEND) -> NavMesh:
     """Walkable polygons of a triangle soup, by Recast with habitat-sim's recipe.
 
     Each of ``settings.cell_sizes`` is tried in order until a build gives at least one polygon; every attempt is
@@ -33,42 +32,37 @@ def build_navmesh(vertices: ArrayLike, faces: ArrayLike, settings: NavMeshSettin
     vertices : [V,3] metres; used as float32.
     faces : [F,3] integers.
     up : ``z`` (the engine's frame) or ``y``; the result is in the same frame.
+    backend : ``recast`` (WebAssembly), ``recast-system`` (Debian's librecast1: unbounded in work) or ``habitat`` (an
+        installed habitat-sim: triangles instead of polygons, and only its own profile).
 
     Raises
     ------
     CorruptInputError : not such arrays, non-finite vertices, indices out of range.
     ConfigError, UsageError : settings that cannot be, another ``up``.
-    BackendUnavailableError : wasmtime or the Recast module is missing.
+    BackendUnavailableError : wasmtime or the Recast module is missing, or what another backend needs.
     """
     if up not in ("y", "z"):
         raise UsageError(f"up is {up!r}", where="build_navmesh", todo="Give 'z' or 'y'")
     check_settings(settings)
+    chosen = backend_of(backend)
     v = _checked_vertices(vertices)
     f = _checked_faces(faces, len(v))
     if up == "z":
         v = np.ascontiguousarray(np.stack([v[:, 0], v[:, 2], -v[:, 1]], axis=1))
+    label = chosen.label()
     attempts: list[NavMeshAttempt] = []
     for cell_size in settings.cell_sizes:
         try:
-            points, polygons = build_once(v, f, VoxelSettings.of(settings, cell_size))
+            points, polygons = chosen.attempt(v, f, settings, cell_size)
         except BuildFailure as e:
-            attempts.append(NavMeshAttempt(cell_size, False, e.stage, e.reason))
+            attempts.append(NavMeshAttempt(cell_size, False, e.stage, e.reason, e.cause))
             continue
         attempts.append(NavMeshAttempt(cell_size, True))
         if up == "z":
             points = np.stack([points[:, 0], -points[:, 2], points[:, 1]], axis=1)
         # Adding zero turns -0 into 0.
-        return NavMesh(points + np.float32(0), polygons, tuple(attempts), cell_size, settings.profile, BACKEND)
-    return NavMesh(np.zeros((0, 3), np.float32), (), tuple(attempts), None, settings.profile, BACKEND)
-
-
-def navmesh_backend_status() -> tuple[bool, str]:
-    """Whether navigation meshes can be built here, and the version or the reason why not."""
-    try:
-        Instance().close()
-    except BackendUnavailableError as e:
-        return False, str(e)
-    return True, f"{BACKEND}, wasmtime {wasmtime_version()}"
+        return NavMesh(points + np.float32(0), polygons, tuple(attempts), cell_size, settings.profile, label)
+    return NavMesh(np.zeros((0, 3), np.float32), (), tuple(attempts), None, settings.profile, label)
 
 
 def _checked_vertices(vertices: ArrayLike) -> NDArray[np.float32]:
@@ -80,8 +74,8 @@ def _checked_vertices(vertices: ArrayLike) -> NDArray[np.float32]:
                                 todo="Give numbers of shape [V,3]")
     with np.errstate(over="ignore"):
         v = np.ascontiguousarray(given, dtype=np.float32)
-    finite = np.isfinite(v).all(axis=1)
-    if not finite.all():
+    if not np.isfinite(v).all():
+        finite = np.isfinite(v).all(axis=1)
         k = int(np.argmin(finite))
         raise CorruptInputError(f"{len(v) - int(finite.sum())} vertices are not finite numbers in float32, the first "
                                 f"is {given[k].tolist()}", where=f"navmesh, vertex {k}", todo="Remove or repair them")
@@ -95,8 +89,8 @@ def _checked_faces(faces: ArrayLike, n_vertices: int) -> NDArray[np.int32]:
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
         raise CorruptInputError(f"faces are {given.dtype} of shape {given.shape}", where="navmesh",
                                 todo="Give integers of shape [F,3]: three corners per triangle")
-    bad = ((given < 0) | (given >= n_vertices)).any(axis=1)
-    if bad.any():
+    if given.min() < 0 or given.max() >= n_vertices:
+        bad = ((given < 0) | (given >= n_vertices)).any(axis=1)
         k = int(np.argmax(bad))
         raise CorruptInputError(f"{int(bad.sum())} faces refer to vertices that are not there ({n_vertices} are), "
                                 f"the first is {given[k].tolist()}", where=f"navmesh, face {k}",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from spatialbench.errors import CorruptInputError
 from spatialbench.types import PlanGrid
 
-__all__ = ["EDGE_TOLERANCE", "MAX_CELLS", "Components", "components", "rasterise"]
+__all__ = ["EDGE_TOLERANCE", "MAX_CELLS", "Components", "components", "planar_area", "rasterise"]
 
 EDGE_TOLERANCE = 1e-6
 """Of a cell: a centre this far outside an edge still counts as on it."""
@@ -77,6 +77,22 @@ def rasterise(xy: ArrayLike, polygons: tuple[tuple[int, ...], ...], cell: float 
         np.cumsum(edges, axis=1, out=edges)
         np.greater(edges[:, :ny], 0, out=mask[a:b])
     return PlanGrid(mask, i0, j0, cell)
+
+
+def planar_area(xy: ArrayLike, polygons: tuple[tuple[int, ...], ...]) -> float:
+    """Sum of the polygons' areas in plan, m2; storeys above each other are counted each.
+
+    Raises
+    ------
+    CorruptInputError : an index out of range.
+    """
+    points = np.asarray(xy, dtype=np.float64).reshape(-1, 2)
+    corners, counts = _padded(polygons, len(points))
+    if len(counts) == 0:
+        return 0.0
+    loops = points[corners] - points[corners[:, :1]]  # From each polygon's own corner: far coordinates cancel.
+    after = np.roll(loops, -1, axis=1)
+    return float(np.abs((loops[..., 0] * after[..., 1] - loops[..., 1] * after[..., 0]).sum(axis=1)).sum() / 2)
 
 
 def components(grid: PlanGrid) -> Components:

@@ -26,7 +26,7 @@ class Check:
 
 def checks() -> list[Check]:
     """Look at every backend and scorer."""
-    from spatialbench.physics.navmesh import navmesh_backend_status
+    from spatialbench.physics.navmesh import navmesh_backend_names, navmesh_backend_status
     from spatialbench.physics.placement import placement_backend_status
     from spatialbench.renderers import backends
     from spatialbench.scorers import scorers
@@ -39,8 +39,8 @@ def checks() -> list[Check]:
                  "3.10 to 3.13 are supported")]
     out += [Check("renderer", b.name, b.usable, f"{b.version}; draws {b.draws}" if b.usable else b.reason)
             for b in backends() if b.name != "fake"]
-    out += [Check("navmesh", "recast", *navmesh_backend_status()),
-            Check("placement", "pybullet", *placement_backend_status())]
+    out += [Check("navmesh", name, *navmesh_backend_status(name)) for name in navmesh_backend_names()]
+    out += [Check("placement", "pybullet", *placement_backend_status())]
     out += [Check("scorer", s.id, s.usable, s.reason or s.model) for s in scorers()]
     return out
 
@@ -67,7 +67,8 @@ def doctor(as_json: bool) -> None:
                 c = Check("scorers", ", ".join(m.name for m in missing), False, c.note)
             table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", c.note)
         Console(highlight=False).print(table)
-    needed = [c for c in found if c.kind in ("navmesh", "placement") and not c.usable]
+    needed = [c for c in found if (c.kind, c.name) in (("navmesh", "recast"), ("placement", "pybullet"))
+              and not c.usable]
     renderers = [c for c in found if c.kind == "renderer"]
     if needed or not any(c.usable for c in renderers):
         raise SystemExit(1)

@@ -30,6 +30,9 @@ class NavMeshSettings(BaseModel):
     edge_max_len: float = 12.0
     edge_max_error: float = 1.3
     verts_per_poly: int = Field(6, ge=3, le=6)
+    detail_sample_dist: float = 6.0
+    """v; with the next, heights of the detail mesh only, which nothing but the backend ``habitat`` builds."""
+    detail_sample_max_error: float = 1.0
     filter_low_hanging_obstacles: bool = True
     filter_ledge_spans: bool = True
     filter_walkable_low_height_spans: bool = True
@@ -46,12 +49,16 @@ class NavMeshAttempt:
     stage : where it failed (``bounds``, ``heightfield``, ``rasterise``, ``regions``, ``contours``,
         ``polymesh``, ``empty``, ``trap``...), empty when ok.
     reason : the same for people.
+    cause : empty when ok; else ``build_failed`` (a step or a limit), ``no_floor`` (nothing looks up within the
+        slope), ``agent_does_not_fit`` (floors too low, too narrow or too rough) or ``only_islands`` (the agent fits,
+        on pieces smaller than the least region).
     """
 
     cell_size: float
     ok: bool
     stage: str = ""
     reason: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +80,8 @@ class NavMesh:
     cell_size: float | None
     profile: str
     backend: str
+
+    @property
+    def cause(self) -> str:
+        """Why there is no polygon: the cause of the first attempt, whose voxels are the finest; empty otherwise."""
+        return self.attempts[0].cause if self.cell_size is None and self.attempts else ""

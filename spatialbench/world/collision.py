@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.scene.sky import sky_named
+from spatialbench.scene.sky import sky_materials
 from spatialbench.types import CollisionMesh, TriangleMesh
 from spatialbench.types.protocol import Crop
 
-__all__ = ["collision_mesh", "crop_faces", "facing_share", "first_hit_share", "sky_materials", "true_facing"]
+__all__ = ["FAR_GAP", "FAR_SHARE", "collision_mesh", "crop_faces", "facing_share", "far_faces", "first_hit_share",
+           "sky_materials", "true_facing"]
 
+FAR_GAP = 10.0
+"""Empty width in plan that makes what lies beyond it far, m."""
+FAR_SHARE = 0.01
+"""Of all surface area: what is far and has less is stray; more is a part of the world."""
 _PROBE_SIZE = 64
 
 
@@ -60,9 +65,31 @@ def crop_faces(mesh: TriangleMesh, low: float, high: float) -> NDArray[np.bool_]
     return np.asarray(((z >= low) & (z <= high))[mesh.faces].all(axis=1))
 
 
-def sky_materials(mesh: TriangleMesh) -> list[int]:
-    """Materials that are flagged as sky, or whose name says so: ``sky``, ``mat_skydome``... (OPEN-2)."""
-    return [i for i, m in enumerate(mesh.materials) if m.sky or sky_named(m.name)]
+def far_faces(mesh: TriangleMesh) -> NDArray[np.bool_]:
+    """[F] faces that are stray: beyond a gap of 10 m along X or Y, with under 1 % of the area between gaps.
+
+    A floater 200 m away decides where the voxels of a NavMesh begin, and may make it too large to be built. M08 keeps
+    such faces, as habitat-sim does, with the flag ``far_geometry``; M08c leaves them out.
+    """
+    area = np.linalg.norm(mesh.area_vectors(), axis=1)
+    least = FAR_SHARE * float(area.sum())
+    far = np.zeros(len(mesh.faces), dtype=bool)
+    if len(far) == 0:
+        return far
+    for axis in (0, 1):
+        corners = mesh.vertices[:, axis][mesh.faces]
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        order = np.argsort(low, kind="stable")
+        reached = np.maximum.accumulate(high[order])
+        starts = np.zeros(len(order), dtype=np.int64)
+        starts[1:] = low[order][1:] - reached[:-1] > FAR_GAP
+        part = np.empty(len(order), dtype=np.int64)
+        part[order] = np.cumsum(starts)
+        share = np.bincount(part, weights=area)
+        small = share < least
+        small[np.argmax(share)] = False
+        far |= small[part]
+    return far
 
 
 def facing_share(mesh: TriangleMesh) -> float | None:

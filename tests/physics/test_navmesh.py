@@ -14,8 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spatialbench.errors import BackendUnavailableError, ConfigError, CorruptInputError, UsageError
-from spatialbench.physics.navmesh import _recipe, _voxels, _wasm, build_navmesh, components, rasterise
-from spatialbench.physics.navmesh.build import BACKEND, navmesh_backend_status
+from spatialbench.physics.navmesh import (
+    BACKEND,
+    _recipe,
+    _voxels,
+    _wasm,
+    _wasm_engine,
+    build_navmesh,
+    components,
+    navmesh_backend_status,
+    planar_area,
+    rasterise,
+)
+from spatialbench.physics.navmesh._engine import ModuleFailure
 from spatialbench.types import NavMeshSettings, TriangleMesh
 from spatialbench.types.protocol import Footprint as FootprintSettings
 from spatialbench.world.footprint import Footprint, footprint
@@ -86,6 +97,9 @@ def check_against_oracle(folder: Path, name: str, profile: str) -> None:
         assert plan.count == cells["cells"]
         assert len(sizes) == cells["components"] == labels.max()
         assert sizes[:5].tolist() == cells["top5"]
+        # float32 vertices up to 100 m from the origin: 4e-6 m over perimeters of at most some hundred metres.
+        assert planar_area(mesh.vertices[:, [0, 2]], mesh.polygons) == pytest.approx(
+            want["attempts"][-1]["planar_area"], rel=1e-5)
 
     # Another random stream: three seeds moved the count by 0.05 % at most, the spec allows 0.1 %.
     covered = footprint_of(folder / f"{name}.obj")
@@ -209,24 +223,26 @@ def test_too_many_spans(monkeypatch):
 
 def test_a_trap_fails_one_attempt_only(monkeypatch):
     # A build of this room takes 7e7 instructions at 0.05 m and a quarter at 0.10 m.
-    monkeypatch.setattr(_recipe, "Instance", functools.partial(_wasm.Instance, work_limit=40_000_000))
+    monkeypatch.setattr(_recipe, "RASTER_LIMIT", 0)
+    monkeypatch.setattr(_wasm_engine, "WORK_LIMIT", 40_000_000)
     mesh = build_navmesh(*room(), up="y")
     assert [(a.ok, a.stage) for a in mesh.attempts] == [(False, "trap"), (True, "")]
     assert "instructions" in mesh.attempts[0].reason
+    assert mesh.attempts[0].cause == "build_failed"
     monkeypatch.undo()
     assert build_navmesh(*room(), up="y").cell_size == 0.05
 
 
 def test_refused_memory_fails_the_attempt(monkeypatch):
     # 3000 x 3000 columns take 36 MB at the first table alone; the heap starts with 64 MiB, stack and mesh included.
-    monkeypatch.setattr(_recipe, "Instance", functools.partial(_wasm.Instance, heap_limit=1 << 26))
+    monkeypatch.setattr(_wasm_engine, "Instance", functools.partial(_wasm.Instance, heap_limit=1 << 26))
     mesh = build_navmesh(*slab(250, 250), NavMeshSettings(cell_sizes=(0.05,)))
     assert [a.ok for a in mesh.attempts] == [False]
     assert "memory" in mesh.attempts[0].reason
 
 
 def test_out_of_bounds_access_is_a_module_failure():
-    with _wasm.Instance() as instance, pytest.raises(_wasm.ModuleFailure, match="out of bounds"):
+    with _wasm.Instance() as instance, pytest.raises(ModuleFailure, match="out of bounds"):
         instance.call("rcPolyMesh_get_nverts_0", 0x7FFFFFF0)
 
 
@@ -256,7 +272,7 @@ def test_flat_or_missing_geometry_is_a_failed_build():
     ([["0", "0", "0"]] * 3, [[0, 1, 2]], r"\[V,3\]"),
 ])
 def test_bad_arrays_are_refused_before_the_call(vertices, faces, match, monkeypatch):
-    monkeypatch.setattr(_recipe, "Instance", None)
+    monkeypatch.setattr(_wasm_engine, "Instance", None)
     with pytest.raises(CorruptInputError, match=match):
         build_navmesh(vertices, faces)
 
@@ -274,11 +290,11 @@ def test_bad_settings_are_refused():
 def test_settings_in_voxels():
     """spec/navmesh.md section 1, with the division in float32: 0.6 / 0.2 is 3 by floor there, 2 in float64."""
     at = functools.partial(_voxels.VoxelSettings.of, NavMeshSettings())
-    assert [(s.height, s.low_height, s.climb, s.radius, s.min_region_area, s.merge_region_area, s.max_edge_len)
+    assert [(s.height, s.clearance, s.climb, s.radius, s.min_region_area, s.merge_region_area, s.max_edge_len)
             for s in map(at, (0.05, 0.1, 0.2))] == [(8, 8, 1, 2, 400, 400, 240), (8, 8, 1, 1, 400, 400, 120),
                                                    (8, 8, 1, 1, 400, 400, 60)]
     older = _voxels.VoxelSettings.of(NavMeshSettings(profile="habitat-0.3.3"), 0.05)
-    assert (older.height, older.low_height) == (8, 9)
+    assert (older.height, older.clearance) == (8, 9)
     assert 0.6 / 0.2 < 3
     assert _voxels.VoxelSettings.of(NavMeshSettings(agent_max_climb=0.6), 0.05).climb == 3
 
@@ -287,7 +303,7 @@ def test_backend_status(monkeypatch, tmp_path):
     usable, text = navmesh_backend_status()
     assert usable
     assert text.startswith("recast-wasm 0.43.1 (Recast 1.6.0), wasmtime ")
-    monkeypatch.setattr(_wasm, "_compiled", None)
+    monkeypatch.setattr(_wasm, "_compiled", {})
     monkeypatch.setattr(_wasm, "_FOLDER", tmp_path)
     usable, text = navmesh_backend_status()
     assert not usable

@@ -172,7 +172,7 @@ def test_a_camera_inside_a_wall_runs_with_a_flag(tmp_path: Path) -> None:
     result = score(tmp_path, camera_in_wall())
     assert "camera_inside_geometry" in result.world.raised()
     assert "camera_inside_geometry" in by_id(result)["M07"].flags
-    assert len(result.measurements) == 39
+    assert len(result.measurements) == 40
 
 
 def test_a_user_scale_is_marked(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_real_room_is_scored_without_a_case(name: str, data_dir: Path) -> None
     ratio, up, up_source, has_support = WORLDS[name]
     result = run_world(data_dir / "scenes" / "meshes" / name, RunOptions(protocol="happyworld-spatial-1-fast"))
     m = {x.metric: x for x in result.measurements}
-    assert len(m) == 39
+    assert len(m) == 40
     decisions = result.report.decisions
     axis = [0.0, 0.0, 0.0]
     axis["xyz".index(up[1].lower())] = 1.0 if up[0] == "+" else -1.0

@@ -1,4 +1,4 @@
-"""The 39 metrics of the spatial track as the paper's inventory lists them (spec section 1.1)."""
+"""The 39 metrics of the spatial track as the paper's inventory lists them (spec section 1.1), and ours beside them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ _ROWS = (
      "T8 Hole-free ratio", "38"),
     ("M08", "navigable_ratio", "Navigable ratio", 1, _PHYSICS, 1, "scene", "[0,inf)", "",
      "T9 Navigable ratio", "42"),
+    ("M08c", "navigable_ratio_corrected", "Navigable ratio, facing and stray faces put right", 1, _PHYSICS, 0, "scene",
+     "[0,inf)", "", "", "42), corrected (OPEN-27"),
     ("M09", "clip_t", "Text fidelity (CLIP)", 1, _QUALITY, 1, "scene", "[-1,1]", "", "T8 CLIP-T", "39"),
     ("M10", "clip_i", "Image fidelity (CLIP)", 1, _QUALITY, 1, "scene", "[-1,1]", "", "T8 CLIP-I", "40"),
     ("M11", "object_coverage", "Requested objects present", 1, _QUALITY, 1, "scene", "[0,1]", "",

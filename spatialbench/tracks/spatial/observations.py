@@ -17,7 +17,7 @@ from spatialbench.metrics.consistency import gray_histogram, hue_histogram
 from spatialbench.metrics.coverage import hole_rate
 from spatialbench.observe import Observations, observation
 from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
-from spatialbench.types import Camera, PlanGrid, RenderSettings, level_pose, to_uint8
+from spatialbench.types import Camera, PlanGrid, RenderSettings, TriangleMesh, level_pose, to_uint8
 
 if TYPE_CHECKING:
     from spatialbench.renderers import Renderer
@@ -37,7 +37,7 @@ class Ring:
     ----------
     cameras : the T cameras.
     hole_rates : [T] share of pixels with opacity under the threshold.
-    median_depth : over pixels with depth and opacity, m; None when there is none.
+    median_depth : over pixels with depth and opacity, without the sky (OPEN-14), m; None when there is none.
     thumbnails : [T,h,w,3] uint8.
     hole_thumbnails : [T,h,w] bool.
     """
@@ -110,7 +110,9 @@ def _renderer(obs: Observations) -> Renderer:
 @observation("spatial.origin_ring", label="rendering the origin panorama", reads=(*IMAGES, "usability"),
              needs=("spatial.renderer",))
 def _origin_ring(obs: Observations) -> Ring:
+    from spatialbench.renderers import open_renderer
     from spatialbench.renderers.trajectories import ring
+    from spatialbench.scene.sky import without_sky
 
     views, use = obs.protocol.views, obs.protocol.usability
     cameras = ring((0.0, 0.0, 0.0), views.ring_frames, views.lens.width, views.lens.height,
@@ -132,7 +134,14 @@ def _origin_ring(obs: Observations) -> Ring:
         assert frames.rgb is not None
         thumbs += [to_uint8(rgb) for rgb in frames.rgb]
         obs.progress(len(cameras) + len(thumbs), 2 * len(cameras))
-    pooled = np.concatenate(depths)
+    earthly = without_sky(obs.world.seen)
+    if earthly is not obs.world.seen:  # holes are those of the picture, which shows the sky
+        depths = []
+        if len(earthly.faces if isinstance(earthly, TriangleMesh) else earthly):
+            for frames in open_renderer(earthly).stream(cameras, want=("depth", "alpha")):
+                assert frames.depth is not None and frames.alpha is not None
+                depths.append(frames.depth[(frames.depth > use.min_depth) & (frames.alpha >= use.hole_alpha)])
+    pooled = np.concatenate([np.zeros(0, np.float32), *depths])
     return Ring(tuple(cameras), np.concatenate(holes), float(np.median(pooled)) if pooled.size else None,
                 np.stack(thumbs), np.stack(hole_thumbs))
 

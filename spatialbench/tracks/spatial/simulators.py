@@ -9,31 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.navigation import Walkable
 from spatialbench.tracks.spatial.reads import COLLISION
-from spatialbench.types import NavMesh, PlannedTrial, Support, TrialResult
+from spatialbench.types import PlannedTrial, Support, TrialResult
 
 __all__ = ["Placement", "Walkable"]
 
 REFERENCES = ("footprint_median", "plane", "footprint_max")
-
-
-@dataclass(frozen=True, eq=False)
-class Walkable:
-    """The navigation mesh on the footprint's grid.
-
-    Attributes
-    ----------
-    navmesh : polygons, attempts, profile, backend; None without collision geometry.
-    labels : [NX,NY] component of each cell of ``grid_i0``, ``grid_j0``: 0 none, 1 the largest.
-    areas : m2 of the components, largest first.
-    """
-
-    navmesh: NavMesh | None
-    labels: NDArray[np.int32]
-    grid_i0: int
-    grid_j0: int
-    cell: float
-    areas: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,22 +34,6 @@ class Placement:
     planned: tuple[PlannedTrial, ...]
     results: dict[str, tuple[TrialResult, ...]]
     pictures: tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], ...] = ()
-
-
-@observation("spatial.walkable", label="building the NavMesh",
-             reads=(*COLLISION, "navmesh"))
-def _walkable(obs: Observations) -> Walkable:
-    from spatialbench.physics.navmesh import build_navmesh
-    from spatialbench.physics.navmesh.raster import components, rasterise
-
-    mesh, cell = obs.world.collision.mesh, obs.protocol.footprint.cell
-    if mesh is None or len(mesh.faces) == 0:
-        return Walkable(None, np.zeros((0, 0), np.int32), 0, 0, cell, ())
-    navmesh = build_navmesh(mesh.vertices, mesh.faces, obs.protocol.navmesh, up="z")
-    grid = rasterise(navmesh.vertices[:, :2], navmesh.polygons, cell)
-    found = components(grid)
-    return Walkable(navmesh, found.labels, grid.i0, grid.j0, cell,
-                    tuple(float(n) * cell * cell for n in found.sizes))
 
 
 @observation("spatial.collision_rays", label="preparing the ray caster", reads=COLLISION)

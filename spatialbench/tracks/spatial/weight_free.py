@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,12 @@ from numpy.typing import NDArray
 from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
 from spatialbench.metrics.coverage import mean_hole_rate
 from spatialbench.metrics.harmonic import usable_recall
-from spatialbench.metrics.navigation import navigable_ratio
-from spatialbench.metrics.placement import NO_LOCATION, NO_MESH, NO_SCALE, NO_SUPPORT, tabletop_ready_rate
-from spatialbench.observe import Observations, Outcome, inapplicable, invalid, measured, unavailable
+from spatialbench.metrics.placement import NO_LOCATION, tabletop_ready_rate, without_trials
+from spatialbench.observe import Observations, Outcome, inapplicable, measured, unavailable
 from spatialbench.tracks.spatial.gating import invalidated, world_flags
 from spatialbench.tracks.spatial.inventory import spatial_metric
 from spatialbench.tracks.spatial.learned import lacking
+from spatialbench.tracks.spatial.navigation import fusion_components, navigable_outcome
 from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
 from spatialbench.tracks.spatial.simulators import REFERENCES
 
@@ -37,34 +36,7 @@ def hole_rate(obs: Observations) -> Outcome:
 @spatial_metric("M08", observations=("spatial.walkable",), reads=(*COLLISION, "navmesh"))
 def navigable_ratio_of_world(obs: Observations) -> Outcome:
     """M08, eq. (42): largest four-connected walkable area over the footprint's area."""
-    gated = invalidated(obs, ("no_interior", "too_blurry_for_geometry"))
-    if gated:
-        return gated
-    collision, area = obs.world.collision, obs.world.footprint_area
-    if collision.mesh is None or area == 0.0:
-        return invalid("empty_footprint: no geometry is left within the crop heights "
-                       f"[{collision.crop[0]:.1f}, {collision.crop[1]:.1f}] m", geometry=collision.geometry)
-    walk = obs.get("spatial.walkable")
-    flags = (*world_flags(obs), *(("facing_disagrees",) if collision.facing_disagrees else ()))
-    navmesh = walk.navmesh
-    components = {
-        "footprint_area": area,
-        "largest_component_area": walk.areas[0] if walk.areas else 0.0,
-        "component_areas": list(walk.areas[:10]),
-        "attempts": [{"cell_size": a.cell_size, "ok": a.ok, "stage": a.stage, "reason": a.reason}
-                     for a in navmesh.attempts],
-        "cell_size": navmesh.cell_size, "profile": navmesh.profile, "backend": navmesh.backend,
-        "facing_share": collision.facing_share, "first_hit_share": collision.first_hit_share,
-        "reversed": collision.reversed, "cropped_faces": collision.cropped_faces, **_fusion(obs),
-    }
-    counts = {"polygons": len(navmesh.polygons), "components": len(walk.areas)}
-    built = navmesh.cell_size is not None
-    ruling = navigable_ratio((walk.areas[0] if walk.areas else 0.0) if built else None, area)
-    reason = ruling.reason
-    if not built and navmesh.attempts:
-        reason += f": {navmesh.attempts[-1].reason}"
-    return measured(ruling.value or 0.0, reason, components=components, counts=counts, flags=flags,
-                    geometry=collision.geometry)
+    return navigable_outcome(obs, "spatial.walkable")
 
 
 @spatial_metric("M12", observations=("spatial.path_probes",),
@@ -113,28 +85,25 @@ def tabletop_ready_rate_of_world(obs: Observations) -> Outcome:
         return gated
     world = obs.world
     flags, geometry = world_flags(obs), world.collision.geometry
-
-    def zero(rule: str, **what: Any) -> Outcome:
-        ruling = tabletop_ready_rate((), rule)
-        return measured(ruling.value or 0.0, ruling.reason, flags=flags, geometry=geometry, **what)
-
-    if world.collision.mesh is None:
-        return zero(NO_MESH)
-    if not world.has_scale:
-        return zero(NO_SCALE)
-    if not world.supports:
-        if world.support_annotated:
-            return zero(NO_SUPPORT)
-        return inapplicable("no support surface was found, and no case names one", flags=flags)
+    rule = without_trials(mesh=world.collision.mesh is not None, scale=world.has_scale,
+                          support=bool(world.supports), annotated=world.support_annotated)
+    if rule is not None:
+        return (inapplicable(rule.reason, flags=flags) if rule.value is None
+                else measured(rule.value, rule.reason, flags=flags, geometry=geometry))
     placement = obs.get("spatial.placement")
     support, results = placement.support, placement.results.get(obs.protocol.placement.reference, ())
     components: dict[str, Any] = {
         "support": support.id, "support_source": support.source, "support_height": support.height,
-        "support_area": support.area, "reference": obs.protocol.placement.reference, **_fusion(obs)}
+        "support_area": support.area, "reference": obs.protocol.placement.reference, **fusion_components(obs)}
     counts = {"planned": len(placement.planned), "retained": len(results),
               "succeeded": sum(r.success for r in results)}
+    dropped = [{"id": p.id, "reason": p.reason} for p in placement.planned if not p.kept]
+    if dropped:
+        components["dropped_places"] = dropped
     if not results:
-        return zero(NO_LOCATION, components=components, counts=counts)
+        ruling = tabletop_ready_rate((), NO_LOCATION)
+        return measured(ruling.value or 0.0, ruling.reason, components=components, counts=counts, flags=flags,
+                        geometry=geometry)
     components["by_reference"] = {name: {"succeeded": sum(r.success for r in placement.results[name]),
                                          "retained": len(placement.results[name])}
                                   for name in REFERENCES if name in placement.results}
@@ -163,12 +132,6 @@ def place_recall(obs: Observations) -> Outcome:
                        counts={"usable_locations": sum(slots), "slots": len(slots),
                                "tried": len(plan.tried)},
                        flags=world_flags(obs), geometry=obs.world.seen_geometry)
-
-
-def _fusion(obs: Observations) -> dict[str, Any]:
-    """How good a fused collision mesh is, for the metrics that stand on it."""
-    quality = obs.world.collision.fusion
-    return {} if quality is None else {"fusion": asdict(quality)}
 
 
 def _consistency(obs: Observations, value: float, scores: NDArray[np.float64]) -> Outcome:
