@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import os
 import platform
 import sys
@@ -23,6 +22,8 @@ _module: Any = None
 
 def placement_backend_status() -> tuple[bool, str]:
     """Whether plates can be placed here, and the version found or what to do to get it."""
+    import importlib.metadata  # slow, and workers do without
+
     try:
         load_pybullet()
     except BackendUnavailableError as error:
@@ -65,8 +66,11 @@ def _remedy() -> str:
 
 
 @contextmanager
-def bullet_client() -> Iterator[tuple[Any, int]]:
-    """(pybullet, client id) of a new simulation without a window, closed afterwards.
+def bullet_client(window: str = "") -> Iterator[tuple[Any, int]]:
+    """(pybullet, client id) of a new simulation, closed afterwards.
+
+    With a ``window`` (its options, as ``--width=800``) PyBullet opens one; without a display that ends the process,
+    and a process has only one (placement.md trap 6).
 
     Raises
     ------
@@ -74,7 +78,7 @@ def bullet_client() -> Iterator[tuple[Any, int]]:
     """
     p = load_pybullet()
     with quiet():
-        client = p.connect(p.DIRECT)
+        client = p.connect(p.GUI, options=window) if window else p.connect(p.DIRECT)
     if client < 0:
         raise SimulationError("PyBullet gave no simulation", where="placement",
                               todo="Close other simulations of this process")

@@ -1,24 +1,24 @@
 """What is recorded of a trial but does not decide it.
 
-``inside_solid`` : a ray upwards from the released plate's centre meets a face from behind, as inside a
+``inside_solid`` : a ray upwards from the released body's centre meets a face from behind, as inside a
 closed solid, where a plate has no contact and "rests" on the table in there (placement.md trap 8).
-``unsupported_rim_share`` : share of 32 points of the lower rim at rest with nothing within 1 cm below.
+``unsupported_rim_share`` : share of 32 points of the lower rim at rest with nothing within 1 cm below (of the corners
+it stands on, for a hull).
 ``resting_gap`` : m between the underside at rest (rim and middle) and the surface below, at its narrowest;
 absent when nothing is below. About 0; 1 mm would betray a collision margin.
-The last two are given only for plates that have not dropped.
+The last two are given only for bodies that have not dropped.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from spatialbench.physics.placement.plate import plate_axis, rim_points
-from spatialbench.types.placement import PlacementSettings
+from spatialbench.physics.placement.objects import underside
+from spatialbench.types.placement import PlacedObject
 from spatialbench.types.rays import RayCaster
 
 __all__ = ["release_diagnostics", "rest_diagnostics"]
 
-_RIM_POINTS = 32
 _NEAR = 0.01
 _START = 0.005
 """Rays start so far above the underside, so that a surface flush with it is not missed."""
@@ -31,11 +31,9 @@ def release_diagnostics(centre: tuple[float, float, float], rays: RayCaster) -> 
 
 
 def rest_diagnostics(centre: tuple[float, float, float], quaternion: tuple[float, float, float, float],
-                     s: PlacementSettings, rays: RayCaster) -> dict[str, float | bool]:
+                     placed: PlacedObject, rays: RayCaster) -> dict[str, float | bool]:
     """``unsupported_rim_share`` and ``resting_gap``."""
-    n = plate_axis(quaternion)
-    middle = np.asarray(centre) - (n if n[2] >= 0 else -n) * s.plate_thickness / 2
-    points = np.vstack([rim_points(centre, quaternion, _RIM_POINTS, s), middle])
+    points = underside(placed, centre, quaternion)
     hits = rays.first_hits(points + [0.0, 0.0, _START], np.tile([0.0, 0.0, -1.0], (len(points), 1)))
     gaps = np.where(hits.hit, hits.distance - _START, np.inf)
     out: dict[str, float | bool] = {"unsupported_rim_share": float((gaps[:-1] > _NEAR).mean())}

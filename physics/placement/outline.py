@@ -60,6 +60,12 @@ class Boundary:
         shapely.prepare(shape)
         return shape
 
+    def is_simple(self) -> bool:
+        """Whether no ring crosses or touches itself or another."""
+        import shapely
+
+        return bool(shapely.is_valid(shapely.Polygon(self.outline, self.holes)))
+
     def bounds(self) -> tuple[float, float, float, float]:
         """x0, y0, x1, y1."""
         (x0, y0), (x1, y1) = self.outline.min(axis=0), self.outline.max(axis=0)

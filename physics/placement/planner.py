@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.errors import UsageError
+from spatialbench.errors import SimulationError, UsageError
 from spatialbench.physics.placement.heights import REFERENCES, missing_below, reference_heights
+from spatialbench.physics.placement.objects import bottom, height, plan_radius
 from spatialbench.physics.placement.outline import Boundary
 from spatialbench.physics.placement.plate import Release, release_over
 from spatialbench.physics.placement.simulate import CROP_MARGIN, Progress, run_trials
-from spatialbench.types.placement import PlacementSettings, PlannedTrial, Support, TrialResult
+from spatialbench.types.placement import PlacedObject, PlacementSettings, PlannedTrial, Support, TrialResult
 from spatialbench.types.rays import RayCaster
 
 __all__ = ["eroded_candidates", "farthest_points", "plan_trials", "run_plan"]
@@ -22,7 +23,8 @@ _ROUND = 1e-9
 """Distances that differ by less are ties: they must not be decided by rounding."""
 
 
-def plan_trials(support: Support, raycaster: RayCaster, settings: PlacementSettings) -> list[PlannedTrial]:
+def plan_trials(support: Support, raycaster: RayCaster, settings: PlacementSettings,
+                placed: PlacedObject | None = None) -> list[PlannedTrial]:
     """At most ``settings.trials`` places for the plate on a support, without any randomness.
 
     1. Candidates: the support's cells (or, without them, a grid of ``plan_grid`` fixed to the world's
@@ -33,12 +35,16 @@ def plan_trials(support: Support, raycaster: RayCaster, settings: PlacementSetti
     3. A place with no surface (within 0.08 m of the support's plane) under its centre or one of eight rim
        points is kept in the list, marked as not kept, and not replaced.
 
-    Fewer places than asked for, or none, where no more fit: the score's denominator is what is kept.
+    Fewer places than asked for, or none, where no more fit: the score's denominator is what is kept. For another body
+    than the plate the smallest upright cylinder around it stands for the plate.
 
     Raises
     ------
     UsageError : the support's outline encloses nothing.
     """
+    if placed is not None:
+        settings = settings.model_copy(update={"plate_diameter": 2 * plan_radius(placed),
+                                               "plate_thickness": height(placed)})
     candidates = eroded_candidates(support, settings.plate_diameter / 2, settings.plan_grid)
     places = candidates[farthest_points(candidates, settings.trials, settings.plate_diameter)]
     out = []
@@ -100,12 +106,18 @@ def _rounded(d: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def run_plan(vertices: ArrayLike, faces: ArrayLike, support: Support, planned: Sequence[PlannedTrial],
              settings: PlacementSettings, references: Sequence[str] = REFERENCES, *,
-             raycaster: RayCaster | None = None, progress: Progress | None = None,
-             crop_margin: float | None = CROP_MARGIN) -> dict[str, list[TrialResult]]:
+             placed: PlacedObject | None = None, raycaster: RayCaster | None = None, progress: Progress | None = None,
+             crop_margin: float | None = CROP_MARGIN, workers: int = 0,
+             record: int = 0) -> dict[str, list[TrialResult]]:
     """Results of the kept places by reference height, in the plan's order; one scene for all.
 
     Where two references give the same height to the last bit, one simulation answers both. Parameters and
-    errors as for ``run_trials``. The plate is level or aligned with the support by ``settings.release``.
+    errors as for ``run_trials``. The body is level or aligned with the support by ``settings.release``.
+
+    Raises
+    ------
+    SimulationError : beside what ``run_trials`` raises, when PyBullet crashed in a trial or lost the body: a share of
+        trials without it would not be this world's.
     """
     unknown = sorted(set(references) - set(REFERENCES))
     if unknown:
@@ -114,13 +126,19 @@ def run_plan(vertices: ArrayLike, faces: ArrayLike, support: Support, planned: S
     kept = [t for t in planned if t.kept]
     # Bit-equal heights give equal releases, and equal releases equal results: simulate each once.
     unique: dict[tuple[int, float], Release] = {}
+    below = None if placed is None else bottom(placed)
     for t in kept:
         for name in references:
             key = (t.id, t.surface[name])
             if key not in unique:
-                unique[key] = release_over(t.id, t.x, t.y, t.surface[name], support.plane, settings, name)
-    done = dict(zip(unique, run_trials(vertices, faces, list(unique.values()), support, settings,
-                                       raycaster=raycaster, progress=progress, crop_margin=crop_margin),
-                    strict=True))
+                unique[key] = release_over(t.id, t.x, t.y, t.surface[name], support.plane, settings, name,
+                                           below)
+    done = dict(zip(unique, run_trials(vertices, faces, list(unique.values()), support, settings, placed=placed,
+                                       raycaster=raycaster, progress=progress, crop_margin=crop_margin,
+                                       workers=workers, record=record), strict=True))
+    for r in done.values():
+        if r.error:
+            raise SimulationError(r.error, where=f"placement, trial {r.id}",
+                                  todo="Look for degenerate faces near the support")
     return {name: [replace(done[t.id, t.surface[name]], reference=name) for t in kept]
             for name in references}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spatialbench.types.placement import PlacementSettings
 
-__all__ = ["Release", "lowest_point", "plate_axis", "plate_mass", "release_over",
+__all__ = ["Quaternion", "Release", "Vec3", "lowest_point", "plate_axis", "plate_mass", "release_over",
            "rim_points"]
 
 Vec3 = tuple[float, float, float]
@@ -56,13 +56,15 @@ def lowest_point(centre_z: float, axis_z: float, s: PlacementSettings) -> float:
 
 
 def release_over(id: int, x: float, y: float, surface_z: float, plane: tuple[float, float, float],
-                 s: PlacementSettings, reference: str) -> Release:
+                 s: PlacementSettings, reference: str, below: float | None = None) -> Release:
     """Release with the underside's middle ``release_height`` off the surface point.
+
+    ``below`` is the distance from the body's centre to its underside, m; the plate's when None.
 
     Level and vertically above it; or, with ``s.release == "plane_aligned"``, aligned with the plane
     z = a x + b y + c and along its normal (placement.md 2.2). A level plate over a slope starts inside it.
     """
-    off = s.release_height + s.plate_thickness / 2
+    off = s.release_height + (s.plate_thickness / 2 if below is None else below)
     if s.release == "level":
         return Release(id, (x, y, surface_z + off), (0.0, 0.0, 0.0, 1.0), surface_z, reference)
     n = np.array([-plane[0], -plane[1], 1.0])

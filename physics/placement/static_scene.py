@@ -37,12 +37,12 @@ def check_mesh(vertices: ArrayLike, faces: ArrayLike) -> Mesh:
         raise SimulationError(f"vertices must be [V,3] and faces [F,3] integers, got {v.shape} and "
                               f"{f.shape} {f.dtype}", where="collision mesh", todo="Triangulate it")
     f = f.astype(np.int64)
-    bad = np.flatnonzero(~np.isfinite(v).all(axis=1))
-    if len(bad):
+    if not np.isfinite(v).all():
+        bad = np.flatnonzero(~np.isfinite(v).all(axis=1))
         raise SimulationError(f"{len(bad)} vertices are not finite", where=f"collision mesh, vertex {bad[0]}",
                               todo="Repair the mesh: NaN passes PyBullet silently")
-    bad = np.flatnonzero(((f < 0) | (f >= len(v))).any(axis=1))
-    if len(bad):
+    if f.min() < 0 or f.max() >= len(v):
+        bad = np.flatnonzero(((f < 0) | (f >= len(v))).any(axis=1))
         raise SimulationError(f"{len(bad)} faces refer to vertices that do not exist (there are {len(v)})",
                               where=f"collision mesh, face {bad[0]}", todo="Repair the mesh")
     return v, f
@@ -50,11 +50,17 @@ def check_mesh(vertices: ArrayLike, faces: ArrayLike) -> Mesh:
 
 def with_area(v: NDArray[np.float64], f: NDArray[np.int64]) -> NDArray[np.int64]:
     """[K,3] faces higher than a nanometre. PyBullet would rest plates on the others, which no ray meets."""
-    t = v[f]
-    edges = np.stack([t[:, 1] - t[:, 0], t[:, 2] - t[:, 1], t[:, 0] - t[:, 2]], axis=1)
-    longest = np.sqrt((edges**2).sum(axis=2).max(axis=1, initial=0.0))
-    double_area = np.linalg.norm(np.cross(edges[:, 0], edges[:, 2]), axis=1)
-    return f[double_area > 1e-9 * longest]
+    a, b, c = (v[f[:, k]] for k in range(3))
+    ab, bc, ca = b - a, c - b, a - c
+    longest = np.maximum(np.maximum(_square(ab), _square(bc)), _square(ca))
+    cross = np.stack([ab[:, 1] * ca[:, 2] - ab[:, 2] * ca[:, 1], ab[:, 2] * ca[:, 0] - ab[:, 0] * ca[:, 2],
+                      ab[:, 0] * ca[:, 1] - ab[:, 1] * ca[:, 0]], axis=1)
+    kept = np.sqrt(_square(cross)) > 1e-9 * np.sqrt(longest)
+    return f if kept.all() else f[kept]
+
+
+def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.einsum("ij,ij->i", x, x)
 
 
 def crop_to_plan(v: NDArray[np.float64], f: NDArray[np.int64],
@@ -76,25 +82,38 @@ def chunks(v: NDArray[np.float64], f: NDArray[np.int64], triangles: int) -> list
     if len(f) == 0:
         return []
     triangles = max(1, min(triangles, MAX_INDICES // 3))
-    used, inverse = np.unique(f, return_inverse=True)
+    used = _used(f, len(v))
     if len(f) <= triangles and len(used) <= MAX_VERTICES:
-        return [(v[used], inverse.reshape(-1, 3))]
-    centroids = v[f].mean(axis=1)
+        return [_cut(v, f, used)]
     axis = int(np.argmax(np.ptp(v[used], axis=0)))
-    f = f[np.argsort(centroids[:, axis], kind="stable")]
+    along = v[:, axis]
+    f = f[np.argsort((along[f[:, 0]] + along[f[:, 1]] + along[f[:, 2]]) / 3, kind="stable")]
     out: list[Mesh] = []
     start = 0
     while start < len(f):
         n = triangles
         while True:
             part = f[start:start + n]
-            used, inverse = np.unique(part, return_inverse=True)
+            used = _used(part, len(v))
             if len(used) <= MAX_VERTICES:
                 break
             n = min(n, len(part)) // 2  # a soup of unshared vertices meets that limit first
-        out.append((v[used], inverse.reshape(-1, 3)))
+        out.append(_cut(v, part, used))
         start += n
     return out
+
+
+def _used(f: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Indices of the vertices that faces refer to, rising; by a mask, since sorting millions takes seconds."""
+    mask = np.zeros(count, bool)
+    mask[f.ravel()] = True
+    return np.flatnonzero(mask)
+
+
+def _cut(v: NDArray[np.float64], f: NDArray[np.int64], used: NDArray[np.int64]) -> Mesh:
+    index = np.zeros(len(v), np.int64)
+    index[used] = np.arange(len(used))
+    return v[used], index[f]
 
 
 def add_static_scene(p: Any, client: int, v: NDArray[np.float64], f: NDArray[np.int64],

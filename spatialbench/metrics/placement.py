@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spatialbench.metrics.ruling import Ruling, ruled
+from spatialbench.metrics.ruling import Ruling, no_value, ruled
+from spatialbench.types import Status
 
-__all__ = ["NO_LOCATION", "NO_MESH", "NO_SCALE", "NO_SUPPORT", "tabletop_ready_rate"]
+__all__ = ["NO_LOCATION", "NO_MESH", "NO_SCALE", "NO_SUPPORT", "tabletop_ready_rate", "without_trials"]
 
 NO_MESH = "no_usable_mesh"
 NO_SCALE = "no_scale_anchor"
@@ -30,3 +31,22 @@ def tabletop_ready_rate(successes: Sequence[bool], reason: str = NO_LOCATION) ->
     if len(successes) == 0:
         return ruled(0.0, reason)
     return ruled(sum(bool(b) for b in successes) / len(successes))
+
+
+def without_trials(*, mesh: bool, scale: bool, support: bool, annotated: bool) -> Ruling | None:
+    """What the rules say of a world on which no trial can even be planned; None where one can.
+
+    Parameters
+    ----------
+    mesh : there is a collision mesh. scale : lengths are metres. support : there is one.
+    annotated : a case names the support, so that its absence is a measured zero.
+    """
+    if not mesh:
+        return ruled(0.0, NO_MESH)
+    if not scale:
+        return ruled(0.0, NO_SCALE)
+    if support:
+        return None
+    if annotated:
+        return ruled(0.0, NO_SUPPORT)
+    return no_value(Status.INAPPLICABLE, "no support surface was found, and no case names one")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["PlacementSettings", "PlannedTrial", "Support", "TrialResult"]
+__all__ = ["PlacedObject", "PlacementSettings", "PlannedTrial", "Support", "TrialResult"]
 
 
 class PlacementSettings(BaseModel):
@@ -38,6 +38,31 @@ class PlacementSettings(BaseModel):
     """Spacing of the planner's candidate places."""
     chunk_triangles: int = Field(150_000, ge=1)
     """Triangles in one static PyBullet body."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedObject:
+    """A rigid body that is put on a support. Its own frame: origin at the centre of mass, Z up, m.
+
+    Attributes
+    ----------
+    name : what it is called in results.
+    shape : ``cylinder`` (axis Z), ``box``, ``sphere`` or ``hull``.
+    size : (radius, height), the three edges, (radius,), or () for a hull.
+    mass : kilograms. friction : lateral, of the body; the simulator multiplies it with the scene's.
+    hull : [N,3] corners of a convex hull; none for the other shapes.
+    benchmark : whether it is the benchmark's plate; results of anything else are not M25.
+    note : what it was made of, in words.
+    """
+
+    name: str
+    shape: str
+    size: tuple[float, ...]
+    mass: float
+    friction: float
+    hull: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
+    benchmark: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +135,9 @@ class TrialResult:
     reference : which reference height was used.
     diagnostics : what does not decide the outcome (``physics/placement/diagnostics.py``).
     release_quaternion : xyzw at the start.
+    error : what the simulator did instead of an answer (it crashed, or lost the body). Nothing but ``id`` and the
+        release holds then; the trial is no success and no failure of the world.
+    path : [T] x, y, z and quaternion xyzw at regular steps, where they were asked for.
     """
 
     id: int
@@ -128,3 +156,5 @@ class TrialResult:
     reference: str = "footprint_median"
     diagnostics: dict[str, float | bool] = field(default_factory=dict)
     release_quaternion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+    error: str = ""
+    path: tuple[tuple[float, ...], ...] = field(default=(), repr=False)

@@ -55,14 +55,15 @@ def annotated_support(polygon: ArrayLike, label: str, collision: TriangleMesh, r
     if corners.ndim != 2 or corners.shape[1] != 3 or len(corners) < 3 or not np.isfinite(corners).all():
         raise ConfigError("a support polygon has at least three finite corners x, y, z", where=where,
                           todo="Correct the case's 'support'")
-    shape = shapely.make_valid(shapely.Polygon(corners[:, :2]))
+    drawn = shapely.Polygon(corners[:, :2])
+    shape = shapely.make_valid(drawn)
     if shape.area < 1e-6:
         raise ConfigError("the polygon has no area seen from above", where=where,
                           todo="Give the corners of the surface's top, in the case's frame")
     shapely.prepare(shape)
     plane = fit_plane(corners[:, :2], corners[:, 2])
     grid = _grid(shape, settings.grid)
-    note = ""
+    notes = [] if shapely.is_valid(drawn) else ["the polygon crosses itself: its largest part counts"]
     if grid.nx * grid.ny > MAX_COLUMNS:  # what reaches beyond the world is empty, and would only coarsen the cells
         (x0, y0, _), (x1, y1, _) = collision.bounds()
         shape = shape.intersection(shapely.box(x0, y0, x1, y1))
@@ -70,9 +71,10 @@ def annotated_support(polygon: ArrayLike, label: str, collision: TriangleMesh, r
             return None
         shapely.prepare(shape)
         grid = _grid(shape, settings.grid)
+    large = ""
     while grid.nx * grid.ny > MAX_COLUMNS:
         grid = _grid(shape, grid.cell * 2)
-        note = f"the polygon is large: cells of {grid.cell:g} m"
+        large = f"the polygon is large: cells of {grid.cell:g} m"
     facing = Facing.of(collision, settings.max_tilt_deg)
 
     def surfaces(xy: NDArray[np.float64]) -> Hits:
@@ -98,8 +100,8 @@ def annotated_support(polygon: ArrayLike, label: str, collision: TriangleMesh, r
                            key=lambda p: int(p[0].sum()))
     edges = edge_crossings(mask, np.isfinite(seen), grid, inside)
     share = int(mask.sum()) / len(cells)
-    words = f"'{label}', {share:.0%} of the polygon"
-    return describe(mask, seen, grid, edges, source="case", note=f"{words}; {note}" if note else words,
+    words = "; ".join([f"'{label}', {share:.0%} of the polygon", *notes, *([large] if large else [])])
+    return describe(mask, seen, grid, edges, source="case", note=words,
                     spread=settings.plane_distance, id=label)
 
 

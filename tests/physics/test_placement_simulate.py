@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spatialbench.errors import SimulationError, UsageError
-from spatialbench.physics.placement import Boundary, Release, release_over, run_trials
+from spatialbench.physics.placement import Boundary, Release, plate, release_over, run_trials
 from spatialbench.physics.placement.backend import bullet_client
 from spatialbench.physics.placement.plate import lowest_point, plate_axis, plate_mass, rim_points
+from spatialbench.physics.placement.session import open_session
 from spatialbench.physics.placement.static_scene import (
     MAX_INDICES,
     MAX_VERTICES,
@@ -111,11 +112,9 @@ def test_friction_angle(deg: float, holds: bool) -> None:
 
 def test_plate_numbers() -> None:
     assert plate_mass(S) == pytest.approx(1.368478, abs=5e-7)  # placement.md section 1
-    with bullet_client() as (p, client):
-        from spatialbench.physics.placement.simulate import _add_plate
-
-        plate = _add_plate(p, client, Release(0, (0, 0, 0), FLAT, 0), S)
-        mass, friction, inertia = p.getDynamicsInfo(plate, -1, physicsClientId=client)[:3]
+    with open_session(*check_mesh([], []), S, plate(S)) as session:
+        body, _ = session.put(Release(0, (0, 0, 0), FLAT, 0))
+        mass, friction, inertia = session.p.getDynamicsInfo(body, -1, physicsClientId=session.client)[:3]
     assert mass == pytest.approx(1.368478, abs=5e-7)
     assert friction == 0.5
     # Solid cylinder: m (3 r^2 + h^2) / 12 across, m r^2 / 2 along.
