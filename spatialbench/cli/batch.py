@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from spatialbench.cli.options import export_options
 
 if TYPE_CHECKING:
     from spatialbench.runs.batch import Batch, Board
     from spatialbench.runs.batch.decide import Decision
+    from spatialbench.types.profile import ExporterProfile
 
 __all__ = ["batch"]
 
@@ -46,6 +49,7 @@ def read_bytes(ctx: click.Context, param: click.Parameter, value: str | None) ->
 @click.option("--only", multiple=True, metavar="KIND=PATTERN",
               help="Only metric=M08, case='kitchen*', system=NAME; repeatable.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts (from 0), for N machines and one folder.")
+@export_options
 @click.option("--force", is_flag=True, help="Run what is finished again.")
 @click.option("--retry-failed", is_flag=True,
               help="Run again what crashed or met a limit, and metrics that were unavailable.")
@@ -69,10 +73,11 @@ def read_bytes(ctx: click.Context, param: click.Parameter, value: str | None) ->
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def batch(suite: Path | None, worlds: str | None, out: Path, protocol: str | None, settings: tuple[str, ...],
-          by_folder: bool, only: tuple[str, ...], shard: str | None, force: bool, retry_failed: bool, retries: int,
-          workers: int | None, memory_limit: int | None, time_limit: float, executor: str,
-          address: str | None, unit_cpus: int | None, unit_memory: int | None, unit_gpus: float | None, no_pages: bool,
-          dry_run: bool, as_json: bool, quiet: bool) -> int:
+          by_folder: bool, only: tuple[str, ...], shard: str | None, profile: ExporterProfile | None,
+          opacity: Literal["logit", "activated"] | None, force: bool, retry_failed: bool, retries: int,
+          workers: int | None, memory_limit: int | None, time_limit: float, executor: str, address: str | None,
+          unit_cpus: int | None, unit_memory: int | None, unit_gpus: float | None, no_pages: bool, dry_run: bool,
+          as_json: bool, quiet: bool) -> int:
     """Score all worlds of SUITE, or every world in the folder that --worlds names.
 
     Can be stopped at any moment; the same command continues. What is finished is only run again when its input, or
@@ -89,7 +94,8 @@ def batch(suite: Path | None, worlds: str | None, out: Path, protocol: str | Non
     options = BatchOptions(
         out=out, worlds=None if worlds is None or url else Path(worlds), worlds_url=url, suite=suite,
         protocol=protocol, settings=settings, by_folder=by_folder,
-        only=parse_only(only), shard=None if shard is None else parse_shard(shard), force=force,
+        only=parse_only(only), shard=None if shard is None else parse_shard(shard), profile=profile,
+        opacity=opacity, force=force,
         retry_failed=retry_failed, retries=retries, workers=workers, memory_limit=memory_limit, time_limit=time_limit,
         pages=not no_pages, executor=executor, ray=RayOptions(**given) if given else None)  # type: ignore[arg-type]
     with _stoppable():

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spatialbench.cli.options import axis_option, read_vector
+from spatialbench.cli.options import frame_options
 from spatialbench.cli.progress import progress_line
 
 if TYPE_CHECKING:
     from spatialbench.types import Decision, Support, World
+    from spatialbench.world import FrameOverrides
 
 __all__ = ["case", "case_text"]
 
@@ -50,14 +51,8 @@ def keys(kind: str | None, as_markdown: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--protocol", default="happyworld-spatial-1", show_default=True,
               help="Packaged protocol or YAML file: its rules for camera, scale and supports are used.")
-@axis_option("--up", "Up in the file: +Y, -Y, +Z... or x,y,z.")
-@click.option("--unit", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
-              help="Metres per unit of the file.")
-@click.option("--camera", callback=read_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
-@click.option("--forward", callback=read_vector, metavar="X,Y,Z", help="Direction that camera looks in.")
-def init(world: Path, out: Path | None, force: bool, protocol: str, up: tuple[float, float, float] | None,
-         unit: float | None, camera: tuple[float, float, float] | None,
-         forward: tuple[float, float, float] | None) -> None:
+@frame_options(scale=False)
+def init(world: Path, out: Path | None, force: bool, protocol: str, frame: FrameOverrides) -> None:
     """Import and anchor WORLD, and write what was found (camera, up, unit, supports) as a case to edit.
 
     Nothing is measured. All is in the file's own frame and unit, so that the case gives the same anchoring.
@@ -67,7 +62,7 @@ def init(world: Path, out: Path | None, force: bool, protocol: str, up: tuple[fl
     from spatialbench.runs.store import write_text
     from spatialbench.scene import load_scene
     from spatialbench.types import load_protocol
-    from spatialbench.world import FrameOverrides, build_world
+    from spatialbench.world import build_world
 
     id = _id(world)
     to_terminal = out is not None and str(out) == "-"
@@ -80,7 +75,6 @@ def init(world: Path, out: Path | None, force: bool, protocol: str, up: tuple[fl
         raise UsageError("is there already", where=str(path),
                          todo="Choose another with -o, or replace it with --force")
     rules = load_protocol(protocol)
-    frame = FrameOverrides(up=up, unit_m=unit, camera_position=camera, camera_forward=forward)
     ensure_kernel_cache()
     with progress_line(not to_terminal) as tell:
         tell("reading the world", 0, 0)
@@ -111,12 +105,19 @@ def case_text(world: World, id: str, name: str) -> str:
              "# text: The scene description that the world was generated from.",
              "# image: input.png   # relative to this file",
              "# categories: [table, lamp]   # what was asked for",
-             "# objects: [{id: lamp, text: the brass lamp on the table}]   # looked at from all sides", ""]
+             "# objects: [{id: lamp, text: the brass lamp on the table}]   # looked at from all sides",
+             "# profile: marble   # conventions of what wrote the world; below what is said here", ""]
     lines += _said("Up", d.get("up"))
     lines.append(f"up: {_axis(d['up'].value)}")
     lines += ["", *_said("Metres per unit", d.get("unit"))]
     unit = d["unit"].value if "unit" in d else None
     lines.append("# unit_m: 1.0" if unit is None else f"unit_m: {_number(unit)}")
+    if world.splats is not None:
+        opacity = d.get("opacity")
+        told = opacity is not None and opacity.source in ("user", "case", "profile")
+        lines += ["", *_said("Opacities", opacity)]
+        lines.append(f"opacity: {opacity.value}" if told and opacity is not None else
+                     "# opacity: activated   # where splats store opacities as they are")
     lines += ["", *_said("Initial camera", d.get("camera"))]
     camera = d["camera"].value
     lines += ["camera:", f"  position: {_vector(camera['position'])}", f"  forward: {_vector(camera['forward'])}", ""]

@@ -82,7 +82,7 @@ def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[Row]:
             inner, many = SystemOutputs, ".NAME"
         default = "needed" if name == "kind" and field.default != "snapshot" else _default(field)
         yield prefix + name, words, default, docs.get(name, "")
-        if inner is not None:
+        if inner is not None and name != "profile":  # which is written by name
             yield from key_rows(inner, f"{prefix}{name}{many}.")
 
 

@@ -10,9 +10,10 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.cli.options import axis_option, max_splats_option, read_vector
+from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
 from spatialbench.errors import EmptyWorldError, UsageError
+from spatialbench.scene.reading import ReadOptions
 from spatialbench.types import CollisionMesh, GaussianSplats, Protocol, Scene, TriangleMesh
 from spatialbench.world.decide import FrameOverrides
 
@@ -40,71 +41,44 @@ def placement(scene: Scene, protocol: Protocol, overrides: FrameOverrides, tell:
     ------
     As :func:`spatialbench.world.build_world`.
     """
-    from spatialbench.world.camera import given_camera
-    from spatialbench.world.decide import decide_unit, decide_up, level_rotation
-    from spatialbench.world.probe import nine_rays
-    from spatialbench.world.scale import ring_depths, scale_world
-    from spatialbench.world.start import start
-    from spatialbench.world.subject import subject_of
+    from spatialbench.world import anchor_world
 
-    up, _ = decide_up(scene, None, overrides)
-    unit, _ = decide_unit(scene, None, overrides)
-    subject = subject_of(scene, up)
-    tell("looking for the initial camera", 0, 0)
-    camera, warnings = given_camera(scene, None, overrides, up)
-    first = start(subject, up, unit, camera, protocol, overrides.scale)
-    camera = first.camera
-    tell("fixing the scale", 0, 0)
-    rotation = level_rotation(up, camera.forward)
-    rays = nine_rays(subject.sight, camera.position, rotation, protocol.scale)
-    record = scale_world(rays, lambda: ring_depths(subject.anchored(rotation, camera.position, 1.0), protocol),
-                         protocol, overrides.scale)
-    if record.factor is None:
-        warnings.append("nothing gives the scale; lengths are in the unit of the file")
-    return Placement(rotation, camera.position, record.factor or unit or 1.0, record.factor is not None,
-                     (*warnings, *first.warnings))
+    at = anchor_world(scene, protocol, None, overrides, tell)
+    return Placement(at.rotation, at.camera.position, at.factor, at.scale.factor is not None, at.warnings)
 
 
 @click.command()
 @click.argument("source", metavar="A", type=click.Path(path_type=Path))
 @click.argument("target", metavar="B", type=click.Path(path_type=Path))
-@click.option("--frame", type=click.Choice(["world", "source"]), default="world", show_default=True,
+@click.option("--frame", "target_frame", type=click.Choice(["world", "source"]), default="world", show_default=True,
               help="world: metres, initial camera at the origin, axes as B's format has them, so that B needs no "
                    "options; source: coordinates as in A.")
 @click.option("--fused", is_flag=True, help="Write the collision mesh that is fused from A's splats (.glb).")
 @click.option("--protocol", default="happyworld-spatial-1", show_default=True,
               help="Packaged protocol or YAML file, for the rules of anchoring.")
-@axis_option("--up", "Up in A: +Y, -Y, +Z... or x,y,z.")
-@click.option("--unit", type=click.FloatRange(min=0, min_open=True), metavar="METRES", help="Metres per unit of A.")
-@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
-              help="Fix the scale to this, instead of the protocol's rule.")
-@click.option("--camera", callback=read_vector, metavar="X,Y,Z", help="Initial camera, in A's frame.")
-@click.option("--forward", callback=read_vector, metavar="X,Y,Z",
-              help="Direction that camera looks in [default: the format's own].")
-@max_splats_option
+@frame_options()
+@reading_options
 @click.option("--force", is_flag=True, help="Replace B if it is there.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def convert(source: Path, target: Path, frame: str, fused: bool, protocol: str, up: tuple[float, float, float] | None,
-            unit: float | None, scale: float | None, camera: tuple[float, float, float] | None,
-            forward: tuple[float, float, float] | None, max_splats: int | None, force: bool, quiet: bool) -> None:
+def convert(source: Path, target: Path, target_frame: str, fused: bool, protocol: str, frame: FrameOverrides,
+            reading: ReadOptions, force: bool, quiet: bool) -> None:
     """Write world A as B: splats as 3DGS .ply, a mesh as .glb, by the suffix of B."""
     from spatialbench.runs.cache import ensure_kernel_cache
     from spatialbench.scene import load_scene
     from spatialbench.types import load_protocol
 
-    suffix = _check_target(source, target, fused, frame, force)
-    overrides = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward)
+    suffix = _check_target(source, target, fused, target_frame, force)
     rules = load_protocol(protocol)
     ensure_kernel_cache()
     with progress_line(not quiet) as tell:
         tell("reading the world", 0, 0)
-        scene = load_scene(source, max_splats)
+        scene = load_scene(source, **reading.as_arguments())
         if fused:
-            words, said = _write_fused(scene, rules, overrides, target, tell)
+            words, said = _write_fused(scene, rules, frame, target, tell)
         elif suffix == ".ply":
-            words, said = _write_splats(scene, rules, overrides, target, frame, tell)
+            words, said = _write_splats(scene, rules, frame, target, target_frame, tell)
         else:
-            words, said = _write_mesh(scene, rules, overrides, target, frame, tell)
+            words, said = _write_mesh(scene, rules, frame, target, target_frame, tell)
     if quiet:
         return
     click.echo(f"{target}: {words}")

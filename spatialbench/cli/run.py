@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from spatialbench.cli.options import axis_option, export_options, max_splats_option, read_vector
+from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
-from spatialbench.types.profile import ExporterProfile
+
+if TYPE_CHECKING:
+    from spatialbench.scene.reading import ReadOptions
+    from spatialbench.world import FrameOverrides
 
 __all__ = ["run"]
 
@@ -24,25 +27,13 @@ __all__ = ["run"]
               help="Packaged protocol or YAML file; happyworld-spatial-1-fast for a first look.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override one key of the protocol.")
 @click.option("--system", default="local", show_default=True, help="Name of what made the world.")
-@axis_option("--up", "Up in the file: +Y, -Y, +Z... or x,y,z.")
-@click.option("--unit", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
-              help="Metres per unit of the file.")
-@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="METRES",
-              help="Fix the scale to this, instead of the protocol's rule (camera 1.6 m above the floor); "
-                   "marks the result.")
-@click.option("--camera", callback=read_vector, metavar="X,Y,Z", help="Initial camera, in the file's frame.")
-@click.option("--forward", callback=read_vector, metavar="X,Y,Z",
-              help="Direction that camera looks in [default: the format's own].")
-@export_options
-@max_splats_option
+@frame_options()
+@reading_options
 @click.option("--no-page", is_flag=True, help="Skip report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(world: Path, case: Path | None, out: Path | None, protocol: str, settings: tuple[str, ...], system: str,
-        up: tuple[float, float, float] | None, unit: float | None, scale: float | None,
-        camera: tuple[float, float, float] | None, forward: tuple[float, float, float] | None,
-        profile: ExporterProfile | None, opacity: Literal["logit", "activated"] | None, max_splats: int | None,
-        no_page: bool, as_json: bool, quiet: bool) -> None:
+        frame: FrameOverrides, reading: ReadOptions, no_page: bool, as_json: bool, quiet: bool) -> None:
     """Score WORLD (a mesh or Gaussian splats, in any format that is read) and write its folder with report.html.
 
     Without --case it runs all the same: up, unit and camera come from the file, a side-car or the format,
@@ -54,12 +45,9 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.runs.cache import kernels_compiled
     from spatialbench.runs.single import RunOptions, run_world, write_results
     from spatialbench.runs.store import check_folder
-    from spatialbench.world import FrameOverrides
 
-    frame = FrameOverrides(up=up, unit_m=unit, scale=scale, camera_position=camera, camera_forward=forward,
-                           profile=profile, opacity=opacity)
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame,
-                         max_splats=max_splats)
+                         reading=reading)
     check_folder(out if out is not None else Path("results"))
     if not (quiet or as_json or kernels_compiled()):
         click.echo("The first run on a machine compiles: about half a minute more, once.", err=True)

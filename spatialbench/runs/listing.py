@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,6 +17,8 @@ from spatialbench.errors import InputError, MissingInputError, UsageError
 from spatialbench.scene import Sniffed, sniff
 from spatialbench.scene.folder import WORLD_SUFFIXES
 from spatialbench.scene.sniff import READABLE
+from spatialbench.scene.splats import SPLAT_KINDS
+from spatialbench.scene.world_files import world_files
 
 __all__ = ["Contents", "Listing", "list_files", "matcher", "nearest"]
 
@@ -174,11 +176,44 @@ class Contents:
             *READABLE, "points-ply", "spz4", "ksplat", "usd", "fbx", "blend", "drc", "off", "collada", "3mf", "lfs"))
 
     def parts_of(self, name: str) -> Iterator[str]:
-        """Names of the files that a glTF in JSON refers to; none out of its folder, and none that is surely a world (a
-        .splat has no mark), so that no file hides another's worlds."""
+        """Names of the files that are read with a world: those that a glTF in JSON refers to, the collider of splats
+        and the further layers of a world by the rule of :func:`~spatialbench.scene.world_files.world_files`.
+
+        Of the references of a glTF none out of its folder, and none that is surely a world (a .splat has no mark), so
+        that no file hides another's worlds.
+        """
         found = self._look(name)
-        if not isinstance(found, Sniffed) or found.kind != "gltf":
+        if not isinstance(found, Sniffed):
             return
+        if found.kind == "gltf":
+            yield from self._references(name)
+        elif self._may_bring_others(name, found.kind):
+            files = world_files(self._root / name)
+            others = (*files.layers, *(() if files.collider is None else (files.collider,)))
+            inside = (posixpath.join(posixpath.dirname(name), p.name) for p in others if p != files.main)
+            yield from (other for other in inside if other in self._files)
+
+    def _may_bring_others(self, name: str, kind: str) -> bool:
+        """A look at names alone, which spares most files the listing of their folder."""
+        folder, base = posixpath.split(name.lower())
+        if base.startswith("mesh_layer"):
+            return kind in ("ply", "drc")
+        stem = posixpath.splitext(base)[0]
+        return kind in SPLAT_KINDS and any(
+            c == "collider" or c.startswith(stem) for c in self._colliders.get(folder, ()))
+
+    @cached_property
+    def _colliders(self) -> dict[str, list[str]]:
+        """Stems that end in ``collider``, by folder; all in lower case."""
+        out: dict[str, list[str]] = {}
+        for name in self._files:
+            folder, base = posixpath.split(name.lower())
+            stem = posixpath.splitext(base)[0]
+            if stem.endswith("collider"):
+                out.setdefault(folder, []).append(stem)
+        return out
+
+    def _references(self, name: str) -> Iterator[str]:
         try:
             if (self._root / name).stat().st_size > _MAX_JSON:
                 return
@@ -190,9 +225,9 @@ class Contents:
         for uri in uris:
             if isinstance(uri, str) and not uri.startswith("data:"):
                 part = posixpath.normpath(unquote(uri))
-                name = posixpath.join(folder, part)
-                if not part.startswith(("../", "/")) and name in self._files and not self._surely(name):
-                    yield name
+                other = posixpath.join(folder, part)
+                if not part.startswith(("../", "/")) and other in self._files and not self._surely(other):
+                    yield other
 
     def _surely(self, name: str) -> bool:
         found = self._look(name)

@@ -20,10 +20,12 @@ from spatialbench.runs.cache import ensure_kernel_cache
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
 from spatialbench.runs.store import canonical_json, prepare_folder, sole_writer, units_text, write_text
 from spatialbench.scene import load_scene
+from spatialbench.scene.reading import ReadOptions
 from spatialbench.tracks import load_tracks
 from spatialbench.types import Measurement, Protocol, SnapshotCase, World, load_case, load_protocol, protocol_hash
 from spatialbench.types.scene import ImportReport
 from spatialbench.world import FrameOverrides, build_world
+from spatialbench.world.anchoring import gates_json, scale_json
 
 __all__ = ["RunOptions", "RunResult", "check_protocol", "measure_world", "prepare", "run_world", "write_results"]
 
@@ -41,7 +43,7 @@ class RunOptions:
     case : case file, or None.
     system : name the measurements are filed under.
     frame : overrides of up, unit, scale and camera.
-    max_splats : of larger worlds only so many splats are read; None for all.
+    reading : how the world is read.
     """
 
     protocol: str = "happyworld-spatial-1"
@@ -49,7 +51,7 @@ class RunOptions:
     case: Path | None = None
     system: str = "local"
     frame: FrameOverrides = field(default_factory=FrameOverrides)
-    max_splats: int | None = None
+    reading: ReadOptions = field(default_factory=ReadOptions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,7 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     clock = _Clock(timings)
 
     tell("reading the world", 0, 0)
-    scene = load_scene(path, options.max_splats)
+    scene = load_scene(path, **options.reading.as_arguments())
     clock.lap("read")
     known = {} if kept is None else dict(kept(scene.report))
     world = build_world(scene, protocol, case, options.frame, progress=tell)
@@ -131,6 +133,8 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     measurements = [m for id in protocol.metrics if (m := made.get(id, known.get(id))) is not None]
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     clock.lap("measure")
+    if observations.made("spatial.renderer") and (words := observations.get("spatial.renderer").warnings):
+        report = report.model_copy(update={"warnings": list(dict.fromkeys([*report.warnings, *words]))})
     summary = summarise(measurements, REGISTRY.specs(protocol.track), table, preview=True)
     return RunResult(path, options, protocol, case, case_id, world, report, observations, measurements,
                      summary, created, timings)
@@ -211,12 +215,7 @@ def complete_report(report: ImportReport, world: World) -> ImportReport:
     warnings = list(dict.fromkeys([*world.warnings, *report.warnings]))
     details = {**report.details, "estimates": world.estimates,
                "transform_source_to_world": world.transform.tolist(),
-               "scale": {"branch": world.scale.branch, "factor": world.scale.factor,
-                         "ray_distances": list(world.scale.ray_distances),
-                         "percentile_depth": world.scale.percentile_depth,
-                         "protocol": world.scale.protocol},
-               "gates": [{"name": g.name, "raised": g.raised, "value": g.value, "threshold": g.threshold,
-                          "note": g.note} for g in world.gates]}
+               "scale": scale_json(world.scale), "gates": gates_json(world.gates)}
     return report.model_copy(update={"decisions": {**report.decisions, **world.decisions},
                                      "warnings": warnings, "details": details})
 

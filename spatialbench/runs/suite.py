@@ -13,7 +13,7 @@ from typing import Literal
 from spatialbench.errors import UsageError
 from spatialbench.runs.listing import Contents, Listing, list_files, matcher, nearest
 from spatialbench.scene.sniff import READABLE
-from spatialbench.types.case import Case
+from spatialbench.types.case import WORLD_CASES, Case
 from spatialbench.types.suite import ROLES, Suite, SuiteCase
 
 __all__ = ["PlannedWorld", "Problem", "SuitePlan", "plan_folder", "plan_suite"]
@@ -34,7 +34,7 @@ class PlannedWorld:
         glob without just one match is left out.
     state : ``ready`` when all roles are there; ``missing`` or ``refused`` (not a world, or not a clip) when one is not;
         ``unsupported`` when the suite says that the system cannot express the case.
-    case : what was asked, or None for the worlds of a folder.
+    case : what was asked, with the system's profile where it names none; None for the worlds of a folder.
     case_folder : folder that the paths in the case are relative to.
     """
 
@@ -155,6 +155,8 @@ class _Search:
                 paths[role] = self.listing.root / self.claimed[pattern][0]
             elif not _is_glob(pattern):
                 paths[role] = self.listing.root / pattern
+        if outputs.profile is not None and isinstance(case, WORLD_CASES) and case.profile is None:
+            case = case.model_copy(update={"profile": outputs.profile})
         return PlannedWorld(case.id, system, case.kind, paths, state if roles else "unsupported", case, c.folder)
 
     def _find(self, pattern: str, clip: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from spatialbench.configs import config_names, config_path
 from spatialbench.errors import UsageError
-from spatialbench.types.case import parse_axis
+from spatialbench.types.case_parts import parse_axis
 from spatialbench.types.strict import load_strict
 
-__all__ = ["ExporterProfile", "load_profile", "profile_names"]
+__all__ = ["ExporterProfile", "is_profile_path", "load_profile", "profile_names", "profile_value"]
 
 Axis = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 
@@ -50,6 +51,27 @@ def profile_names() -> list[str]:
     return config_names("profiles")
 
 
+def is_profile_path(name: str) -> bool:
+    """Whether it names a YAML file, and not a packaged profile."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def profile_value(value: object) -> object:
+    """The packaged profile of a name, for models that hold one; anything else as it is.
+
+    Raises
+    ------
+    ValueError : no such profile.
+    """
+    if not isinstance(value, str):
+        return value
+    near = difflib.get_close_matches(value[:80], profile_names(), n=1)
+    if value not in profile_names():
+        raise ValueError(f"no profile '{value[:80]}'; " + (f"did you mean '{near[0]}'?" if near else
+                                                           f"known: {', '.join(profile_names())}, or a YAML file"))
+    return load_profile(value)
+
+
 def load_profile(name: str) -> ExporterProfile:
     """A packaged profile by name, or one from a YAML file.
 
@@ -58,7 +80,7 @@ def load_profile(name: str) -> ExporterProfile:
     UsageError : no such profile.
     ConfigError : an unknown key (the nearest one is named) or a wrong value.
     """
-    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else config_path("profiles", name)
+    path = Path(name) if is_profile_path(name) else config_path("profiles", name)
     try:
         found = path.is_file()
     except (OSError, ValueError):  # a name too long, or with a zero byte

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from spatialbench.errors import ConfigError
-from spatialbench.types.case import CASE_KINDS, Case, EmbodiedCase, parse_case
+from spatialbench.types.case import CASE_KINDS, Case, EmbodiedCase, ProfileName, parse_case, with_profile
 from spatialbench.types.case_parts import Id, Strict, check_relative, resolve_reference
 from spatialbench.types.protocol import load_protocol
 from spatialbench.types.strict import load_strict, read_yaml, validate_strict
@@ -42,6 +42,9 @@ class SystemOutputs(Strict):
     """Other places for single cases."""
     unsupported: tuple[Id, ...] = ()
     """Cases that the system cannot express: nothing is expected, and no score is zero for it."""
+
+    profile: ProfileName | None = None
+    """Conventions of what writes its worlds, for cases that name none; below what a file says."""
 
     @field_validator("outputs", mode="before")
     @classmethod
@@ -136,8 +139,7 @@ def load_suite(path: Path) -> Suite:
     cases = tuple(_cases(file.cases, path))
     _once(cases, path)
     _same_groups(cases)
-    systems = {name: validate_strict(SystemOutputs, data, f"{path}, system '{name}'")
-               for name, data in file.systems.items()}
+    systems = {name: _system(name, data, path) for name, data in file.systems.items()}
     _unlike(list(systems), f"{path}, key 'systems'", "two systems have the name")
     protocol = _protocol(file.protocol, path)
     track = load_protocol(protocol).track
@@ -149,6 +151,11 @@ def load_suite(path: Path) -> Suite:
     for name, system in systems.items():
         _check_patterns(name, system, cases, f"{path}, system '{name}'")
     return Suite(path, file.id, file.version, protocol, cases, systems)
+
+
+def _system(name: str, data: dict[str, Any], path: Path) -> SystemOutputs:
+    where = f"{path}, system '{name}'"
+    return validate_strict(SystemOutputs, with_profile(data, path.parent, path.parent, where), where)
 
 
 def _protocol(name: str, path: Path) -> str:
@@ -173,7 +180,7 @@ def _cases(entries: tuple[Any, ...], path: Path) -> Iterator[SuiteCase]:
             if number > _MAX_CASES:
                 raise ConfigError(f"there are more than {_MAX_CASES:,} cases", where=where, todo="Split the suite")
             said = where if source is path else str(source)
-            case = parse_case(data, said)
+            case = parse_case(with_profile(data, source.parent, folder, said), said)
             if case.image is not None:
                 resolve_reference(case.image, source.parent, folder, f"{said}, key 'image'")
             yield SuiteCase(case, source.parent, said)

@@ -19,8 +19,8 @@ from spatialbench.world.probe import enclosure_at, level_percentile, level_range
 from spatialbench.world.sight import Sight
 from spatialbench.world.subject import Subject
 
-__all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_origin",
-           "without_floor"]
+__all__ = ["InitialCamera", "OriginTrial", "find_camera", "given_camera", "look_around", "try_camera",
+           "try_origin", "without_floor"]
 
 _SEES_NOTHING = 0.25  # of 50 directions; on an endless plain 17 meet the ground
 _VERTICAL = 1e-3  # horizontal part of a unit direction, below which no heading can be read from it
@@ -75,7 +75,10 @@ def given_camera(scene: Scene, case: SnapshotCase | None, overrides: FrameOverri
             warnings.append(f"camera {k} of the {scene.side.cameras_source} looks straight up or down and was "
                             "passed over: a level camera has no heading there")
             continue
-        note = "" if k == 0 else f"camera {k}, the first that does not look straight up or down"
+        names = scene.side.camera_names
+        words = [] if k == 0 else [f"camera {k}, the first that does not look straight up or down"]
+        words += [f"'{names[k][:80]}'"] if k < len(names) and names[k] else []
+        note = ", ".join(words)
         source = scene.side.cameras_source
         return InitialCamera(pose.position.copy(), forward, source, CONFIDENCE[source], note), warnings
     return None, warnings
@@ -104,11 +107,11 @@ def _horizontal(direction: ArrayLike, up: NDArray[np.float64]) -> NDArray[np.flo
 
 @dataclass(frozen=True, eq=False)
 class OriginTrial:
-    """Whether the file's origin can be the initial camera.
+    """Whether a place, mostly the file's origin, can be the initial camera.
 
     Attributes
     ----------
-    camera : at the origin, looking the format's way.
+    camera : that was tried; at the origin it looks the format's way.
     reason : which gate of real-worlds.md section 7 fails there, in words; empty when none does.
     enclosed : surroundings are there and not too near; only the floor may be missing.
     behind : most of what is seen from there is seen from behind: it lies inside something solid, unless
@@ -122,17 +125,23 @@ class OriginTrial:
 
 
 def try_origin(subject: Subject, up: NDArray[np.float64], unit_m: float | None, protocol: Protocol) -> OriginTrial:
-    """Put the gates of real-worlds.md section 7 to the file's origin.
+    """Put the gates of real-worlds.md section 7 to the file's origin; see ``try_camera``."""
+    camera = InitialCamera(np.zeros(3), default_forward(up), "origin", CONFIDENCE["origin"],
+                           "the file's origin, looking the format's way; it passes the gates")
+    return try_camera(camera, subject, up, unit_m, protocol)
+
+
+def try_camera(camera: InitialCamera, subject: Subject, up: NDArray[np.float64], unit_m: float | None,
+               protocol: Protocol) -> OriginTrial:
+    """Put the gates of real-worlds.md section 7 to a camera that nobody vouches for.
 
     Without a unit the nine rays' own scale makes the lengths, and is itself judged by the height that it gives the
     world: an origin just over a floor or inside a splat would make a giant of any room. Without such a scale either,
     surroundings count only where they are complete and far enough for the world's own width.
     """
     gates, finding, sight = protocol.gates, protocol.finding, subject.sight
-    forward = default_forward(up)
-    rotation = level_rotation(up, forward)
+    at, rotation = camera.position, level_rotation(up, camera.forward)
     low, high = subject.box(rotation)
-    at = np.zeros(3)
     rays = [d for d in nine_rays(sight, at, rotation, protocol.scale) if d is not None]
     scale = protocol.scale.camera_height / statistics.median(rays) if rays else None
     metres = unit_m if unit_m is not None else scale
@@ -155,8 +164,6 @@ def try_origin(subject: Subject, up: NDArray[np.float64], unit_m: float | None, 
     elif unit_m is None and scale is not None and (high - low)[2] * scale > finding.plausible_height:
         below = (f"the floor is {statistics.median(rays):.2g} units below: were that eye height, the world would be "
                  f"{(high - low)[2] * scale:.0f} m high")
-    camera = InitialCamera(at, forward, "origin", CONFIDENCE["origin"],
-                           "the file's origin, looking the format's way; it passes the gates")
     return OriginTrial(camera, below or around, not around, front is not None and front < 0.5)
 
 

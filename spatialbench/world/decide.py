@@ -15,7 +15,7 @@ from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.scene import Source
 
 __all__ = ["CONFIDENCE", "FrameOverrides", "decide_unit", "decide_up", "default_forward", "level_rotation",
-           "prior_up"]
+           "named_profile", "prior_up"]
 
 Vec3 = tuple[float, float, float]
 
@@ -71,6 +71,11 @@ class FrameOverrides:
                              todo="Give the camera's position too")
 
 
+def named_profile(case: SnapshotCase | None, overrides: FrameOverrides) -> ExporterProfile | None:
+    """Conventions of the exporter: those that the user names, else the case's."""
+    return overrides.profile if overrides.profile is not None or case is None else case.profile
+
+
 def decide_up(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrides
               ) -> tuple[NDArray[np.float64], Decision]:
     """Unit up axis [3] in the source frame, and who said so (design section 7).
@@ -90,8 +95,9 @@ def decide_up(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrides
             raise ConfigError(f"key 'up': {e}", where=f"case {case.id}", todo="Correct the axis") from None
     if scene.side.up is not None:
         return _up(scene.side.up, scene.side.up_source, "")
-    if overrides.profile is not None and overrides.profile.up is not None:
-        return _up(overrides.profile.up, "profile", f"what {overrides.profile.maker} writes")
+    profile = named_profile(case, overrides)
+    if profile is not None and profile.up is not None:
+        return _up(profile.up, "profile", f"what {profile.maker} writes")
     return prior_up(scene)
 
 
@@ -114,15 +120,16 @@ def _up(axis: ArrayLike, source: Source, note: str) -> tuple[NDArray[np.float64]
 def decide_unit(scene: Scene, case: SnapshotCase | None, overrides: FrameOverrides
                 ) -> tuple[float | None, Decision]:
     """Metres per source unit, or None when nobody says, and who said so (design section 7)."""
+    profile = named_profile(case, overrides)
     says: list[tuple[float | None, Source]] = [
         (overrides.unit_m, "user"), (None if case is None else case.unit_m, "case"),
         (scene.side.unit_m, scene.side.unit_source),
-        (None if overrides.profile is None else overrides.profile.unit_m, "profile"), (scene.prior_unit_m, "prior")]
+        (None if profile is None else profile.unit_m, "profile"), (scene.prior_unit_m, "prior")]
     for value, source in says:
         if value is not None:
             note = f"what {scene.report.format} files are by convention" if source == "prior" else ""
-            if source == "profile" and overrides.profile is not None:
-                note = f"what {overrides.profile.maker} writes"
+            if source == "profile" and profile is not None:
+                note = f"what {profile.maker} writes"
             return float(value), Decision(value=float(value), source=source, note=note,
                                           confidence=CONFIDENCE[source])
     return None, Decision(value=None, source="none", confidence=0.0,

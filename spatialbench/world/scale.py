@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.sky import without_sky
 from spatialbench.types import Decision, GaussianSplats, Protocol, ScaleRecord, TriangleMesh
 
 __all__ = ["ground_height", "ring_depths", "scale_decision", "scale_world"]
@@ -50,13 +51,10 @@ def ring_depths(level: TriangleMesh | GaussianSplats, protocol: Protocol) -> NDA
     """
     from spatialbench.renderers import open_renderer
     from spatialbench.renderers.trajectories import ring
-    from spatialbench.world.collision import sky_materials
 
-    if isinstance(level, TriangleMesh):
-        earthly = ~np.isin(level.material_ids, sky_materials(level))
-        if not earthly.any():
-            return np.zeros(0, np.float32)
-        level = level if earthly.all() else level.select(earthly)
+    level = without_sky(level)
+    if len(level.faces if isinstance(level, TriangleMesh) else level) == 0:
+        return np.zeros(0, np.float32)
     lens = protocol.views.lens
     cameras = ring(np.zeros(3), protocol.views.ring_frames, lens.width, lens.height, lens.fov_deg)
     found = [np.zeros(0, np.float32)]

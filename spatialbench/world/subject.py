@@ -1,7 +1,11 @@
-"""What is anchored, seen alike whether it is a mesh or splats: how rays meet it, its surfels, its extent."""
+"""What is anchored, seen alike whether it is a mesh or splats: how rays meet it, its surfels, its extent.
+
+None of these see what stands for the sky (OPEN-2); only what images are drawn of holds it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
+from spatialbench.scene.sky import without_sky
 from spatialbench.types import GaussianSplats, Scene, TriangleMesh
 from spatialbench.types.protocol import CameraFinding
 from spatialbench.world.anchor import anchor_mesh
@@ -27,7 +32,7 @@ _VISIBLE = 0.2
 
 
 class Subject(Protocol):
-    """Geometry in its source frame and unit, with what anchoring needs to know of it."""
+    """Geometry in its source frame and unit, with what anchoring needs to know of it; without the sky unless said."""
 
     @property
     def sight(self) -> Sight:
@@ -44,7 +49,7 @@ class Subject(Protocol):
 
     def anchored(self, rotation: NDArray[np.float64], camera: NDArray[np.float64], scale: float
                  ) -> TriangleMesh | GaussianSplats:
-        """The same geometry in the world frame."""
+        """The same geometry in the world frame, its sky included."""
 
 
 class MeshSubject:
@@ -52,21 +57,23 @@ class MeshSubject:
 
     def __init__(self, mesh: TriangleMesh) -> None:
         self._mesh = mesh
+        self._earthly = without_sky(mesh)
 
     @cached_property
     def sight(self) -> MeshRayCaster:
         """Casts rays at it."""
         from spatialbench.renderers.raycast import MeshRayCaster
 
-        return MeshRayCaster(self._mesh.vertices, self._mesh.faces)
+        return MeshRayCaster(self._earthly.vertices, self._earthly.faces)
 
     def surfels(self, unit_m: float, finding: CameraFinding) -> Surfels:
         """See ``mesh_surfels``."""
-        return mesh_surfels(self._mesh, unit_m, finding)
+        return mesh_surfels(self._earthly, unit_m, finding)
 
     def box(self, rotation: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the vertices that faces use."""
-        used = self._mesh.vertices[np.unique(self._mesh.faces)] @ rotation.T
+        """Of the vertices that faces use; of the sky's where there is nothing else."""
+        mesh = self._earthly if len(self._earthly.faces) else self._mesh
+        used = mesh.vertices[np.unique(mesh.faces)] @ rotation.T
         return used.min(axis=0), used.max(axis=0)
 
     def blur(self, unit_m: float) -> float | None:
@@ -83,23 +90,25 @@ class SplatSubject:
 
     def __init__(self, splats: GaussianSplats, up: ArrayLike) -> None:
         self._splats, self._up = splats, up
+        self._earthly = without_sky(splats)
 
     @cached_property
     def sight(self) -> RenderedSight:
         """Looks at images of it."""
-        return RenderedSight(depth_renderer(self._splats), self._up)
+        return RenderedSight(depth_renderer(self._earthly), self._up)
 
     def surfels(self, unit_m: float, finding: CameraFinding) -> Surfels:
         """See ``splat_surfels``."""
         from spatialbench.world.splat_surfels import splat_surfels
 
-        return splat_surfels(self._splats, unit_m, finding)
+        return splat_surfels(self._earthly, unit_m, finding)
 
     def box(self, rotation: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of the bulk of the visible centres, so that a few floaters do not count."""
-        seen = self._splats.opacities > _VISIBLE
-        means = self._splats.means[seen] if seen.any() else self._splats.means
-        offset = np.zeros(3) if self._splats.offset is None else self._splats.offset
+        splats = self._earthly
+        seen = splats.opacities > _VISIBLE
+        means = splats.means[seen] if seen.any() else splats.means
+        offset = np.zeros(3) if splats.offset is None else splats.offset
         level = (means.astype(np.float64) + offset) @ rotation.T
         low, high = np.quantile(level, _BULK, axis=0)
         return low, high
@@ -108,13 +117,13 @@ class SplatSubject:
         """See ``median_largest_sigma``."""
         from spatialbench.world.splat_surfels import median_largest_sigma
 
-        return median_largest_sigma(self._splats, unit_m)
+        return median_largest_sigma(self._earthly, unit_m)
 
     def anchored(self, rotation: NDArray[np.float64], camera: NDArray[np.float64], scale: float) -> GaussianSplats:
         """See ``anchor_splats``."""
         from spatialbench.world.splat_anchor import anchor_splats
 
-        return anchor_splats(self._splats, rotation, camera, scale)
+        return replace(anchor_splats(self._splats, rotation, camera, scale), sky=self._splats.sky)
 
 
 def subject_of(scene: Scene, up: ArrayLike) -> Subject:

@@ -18,7 +18,7 @@ def collision_warnings(collision: CollisionMesh) -> list[str]:
         low, high = collision.crop
         out.append(f"nothing is left between {low:.1f} and {high:.1f} m: there is no collision mesh")
     if collision.sky_faces:
-        out.append(f"{collision.sky_faces} faces are sky by their material's name and were taken out for navigation")
+        out.append(f"{collision.sky_faces:,} faces stand for the sky and were taken out for navigation")
     if collision.facing_disagrees and collision.facing_share is not None:
         seen = f"{collision.first_hit_share:.0%} of what the camera sees is seen from the front"
         area = f"{collision.facing_share:.0%} of the area faces it"

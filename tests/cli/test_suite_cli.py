@@ -1,6 +1,7 @@
 """``suite check``, ``case init`` and ``case keys`` as a user calls them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,12 @@ from spatialbench.cli.case_keys import markdown
 from spatialbench.cli.main import main
 from spatialbench.runs.single import RunOptions, run_world
 from spatialbench.scene import load_scene
-from spatialbench.types import Status, load_case, load_protocol
+from spatialbench.types import Decision, Status, load_case, load_protocol
 from spatialbench.types.case import parse_case
 from spatialbench.world import FrameOverrides, build_world
-from tests.analytic import EYE, table_room
-from tests.worlds import moved, scene_of
+from tests.analytic import EYE, box_room, table_room
+from tests.splats import splat_mesh
+from tests.worlds import moved, quick_protocol, scene_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "assets" / "sample_room.glb"
@@ -188,3 +190,18 @@ def test_keys_of_one_kind(capsys):
     assert "segments" not in out
     code, _, err = call(capsys, "case", "keys", "edt")
     assert (code, "Did you mean 'edit'" in err) == (2, True)
+
+
+def test_a_begun_case_keeps_what_was_said_of_opacities():
+    room = build_world(scene_of(box_room(), up=(0, 0, 1)), quick_protocol(), None,
+                       FrameOverrides(camera_position=EYE, camera_forward=(0, 1, 0)))
+    splats = splat_mesh(box_room(), 1.0)
+    for source, line in (("user", "opacity: activated"), ("profile", "opacity: activated"),
+                         ("prior", "# opacity: activated   # where splats store opacities as they are")):
+        said = Decision(value="activated", source=source, note="stored as they are")
+        world = replace(room, splats=splats, decisions={**room.decisions, "opacity": said})
+        text = case_text(world, "c", "c.ply")
+        assert line in text.splitlines()
+        case = parse_case(yaml.safe_load(text), "c.yaml")
+        assert case.opacity == (None if source == "prior" else "activated")
+    assert "opacity" not in case_text(room, "c", "c.glb")

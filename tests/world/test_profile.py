@@ -90,15 +90,16 @@ def test_opacities_stored_as_they_are_are_taken_back(table: GaussianSplats) -> N
     scene = splat_scene(replace(table, opacities=read))
     scene.report.details["opacity_looks_activated"] = True
     for told in (FrameOverrides(profile=profile(opacity="activated")), FrameOverrides(opacity="activated")):
-        found, decisions, words = decide_opacity(scene, told)
+        found, decisions, words = decide_opacity(scene, None, told)
         assert found.splats is not None
         np.testing.assert_allclose(found.splats.opacities, 0.98, atol=1e-6)
         assert decisions["opacity"].value == "activated"
         assert not words
-    kept, decisions, _ = decide_opacity(scene, FrameOverrides(profile=profile(opacity="activated"), opacity="logit"))
+    both = FrameOverrides(profile=profile(opacity="activated"), opacity="logit")
+    kept, decisions, _ = decide_opacity(scene, None, both)
     assert kept is scene
     assert decisions["opacity"].source == "user"
     # Values beyond [0,1] cannot have been opacities.
     other = splat_scene(table)
-    assert decide_opacity(other, FrameOverrides(opacity="activated"))[0] is other
-    assert "as the format asks" in decide_opacity(other, FrameOverrides(opacity="activated"))[2][0]
+    assert decide_opacity(other, None, FrameOverrides(opacity="activated"))[0] is other
+    assert "as the format asks" in decide_opacity(other, None, FrameOverrides(opacity="activated"))[2][0]

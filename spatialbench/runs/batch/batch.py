@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from spatialbench.errors import UsageError
 from spatialbench.runs.batch.decide import Decision, Wanted, decide_all
@@ -23,6 +24,7 @@ from spatialbench.runs.single import check_protocol, prepare
 from spatialbench.runs.store import check_folder, prepare_folder
 from spatialbench.runs.suite import plan_folder, plan_suite
 from spatialbench.types import load_protocol
+from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.suite import load_suite
 
 __all__ = ["EXECUTORS", "Batch", "BatchOptions", "open_batch"]
@@ -43,6 +45,7 @@ class BatchOptions:
     protocol : the suite's own, or the default, when None.
     by_folder : without a suite, the first folder of a path is the system.
     only, shard : which units and metrics.
+    profile, opacity : what the user says of the program that wrote all the worlds; above what cases and systems say.
     force : run what is finished again. retry_failed: what has crashed or met a limit, and metrics that were
         unavailable.
     workers : half the CPUs when None. memory_limit : bytes for each; its part of 90 % of the memory when None.
@@ -60,6 +63,8 @@ class BatchOptions:
     by_folder: bool = False
     only: Only = field(default_factory=Only)
     shard: tuple[int, int] | None = None
+    profile: ExporterProfile | None = None
+    opacity: Literal["logit", "activated"] | None = None
     force: bool = False
     retry_failed: bool = False
     retries: int = 1
@@ -72,6 +77,12 @@ class BatchOptions:
     worlds_url: str = ""
     remote: RemoteWorlds | None = None
     module: str = WORKER
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """``UnitJob.told``."""
+        profile = None if self.profile is None else self.profile.model_dump(mode="json", exclude_defaults=True)
+        return {k: v for k, v in (("profile", profile), ("opacity", self.opacity)) if v is not None}
 
     @property
     def worker_count(self) -> int:
@@ -153,9 +164,9 @@ def _open(options: BatchOptions) -> Batch:
     else:
         assert options.worlds is not None
         found = plan_folder(options.worlds, by_folder=options.by_folder)
-    jobs = jobs_of(found, protocol.metrics)
+    jobs = jobs_of(found, protocol.metrics, options.told)
     plan = BatchPlan(jobs, protocol, options.settings, recipes(protocol, protocol.metrics),
-                     "" if suite is None else suite.id, 0 if suite is None else suite.version)
+                     "" if suite is None else suite.id, 0 if suite is None else suite.version, options.told)
     notes = [*(() if options.remote is None else options.remote.notes), *found.notes,
              *(f"the input image of case '{p.case_id}' is not there: {p.expected}" for p in found.problems
                if p.role == "image"),

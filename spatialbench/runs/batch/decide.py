@@ -94,9 +94,9 @@ def decide(folder: Path, job: UnitJob, wanted: Wanted) -> Decision:
     # Whether there is an output at all, and what is in it:
     inputs = [] if job.absent else hash_inputs(job.roles, job.image, unit.also())
     if nothing:
-        same = unit.inputs_sha256 == inputs_digest([], job.case) and unit.reason == nothing_to_run(job)[2]
+        same = unit.inputs_sha256 == inputs_digest([], job.case, job.told) and unit.reason == nothing_to_run(job)[2]
     else:
-        same = unit.inputs_sha256 == inputs_digest(inputs, job.case) and unit.outcome not in (
+        same = unit.inputs_sha256 == inputs_digest(inputs, job.case, job.told) and unit.outcome not in (
             "missing", "untested", "unsupported")
     if not same:
         return Decision(job, fresh, "its input has changed", job.metrics)

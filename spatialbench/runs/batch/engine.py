@@ -165,7 +165,7 @@ class _Loop:
         reason = f"{event.reason}, in each of {len(tried)} attempts" if len(tried) > 1 else event.reason
         write_without_values(d.job, folder, self.plan.protocol, d.metrics, status="failed", outcome=event.kind,
                              reason=reason, of_metrics=Status.UNAVAILABLE, inputs=inputs,
-                             inputs_sha256=inputs_digest(inputs, d.job.case), attempts=tried,
+                             inputs_sha256=inputs_digest(inputs, d.job.case, d.job.told), attempts=tried,
                              kept=kept_rows(folder, d.keep))
         self._count("failed", d.job.unit, reason)
 
@@ -228,7 +228,7 @@ def _write_nothing(out: Path, plan: BatchPlan, d: Decision, board: Board, watche
     status, outcome, reason, of_metrics = nothing_to_run(d.job)
     write_without_values(d.job, unit_folder(out, d.job.system, d.job.case_id), plan.protocol, d.metrics, status=status,
                          outcome=outcome, reason=reason, of_metrics=of_metrics, inputs=[],
-                         inputs_sha256=inputs_digest([], d.job.case))
+                         inputs_sha256=inputs_digest([], d.job.case, d.job.told))
     if status == "skipped":
         board.skipped += 1
         return

@@ -31,6 +31,7 @@ class UnitJob:
     image : absolute path of the case's input image; empty without.
     absent : why there is no output; empty when there is one.
     unsupported : the system cannot express the case: nothing is expected of it.
+    told : what the user says of all worlds: ``profile`` (a mapping) and ``opacity``, where given.
     """
 
     system: str
@@ -42,6 +43,7 @@ class UnitJob:
     image: str = ""
     absent: str = ""
     unsupported: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -59,7 +61,7 @@ class UnitJob:
         return {"system": self.system, "case_id": self.case_id, "roles": dict(self.roles), "case": self.case,
                 "root": self.root, "image": self.image, "metrics": list(metrics), "keep": list(keep),
                 "protocol": protocol.model_dump(mode="json"), "settings": list(settings), "folder": str(folder),
-                "page": page}
+                "page": page, "told": dict(self.told)}
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Work:
     settings: tuple[str, ...]
     folder: Path
     page: bool
+    told: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def read(data: dict[str, Any]) -> Work:

@@ -17,11 +17,12 @@ from typing import Any
 from spatialbench.observe import REGISTRY
 from spatialbench.observe.registry import RegisteredObservation, Registry
 from spatialbench.runs.store import canonical_json
+from spatialbench.scene.sidecar_names import side_car_names
 from spatialbench.types import Protocol
 
-__all__ = ["ANCHORING", "digest", "hash_file", "hash_inputs", "recipes", "side_car_name"]
+__all__ = ["ANCHORING", "digest", "hash_file", "hash_inputs", "recipes"]
 
-ANCHORING = 1
+ANCHORING = 2
 """Version of import and anchoring, which no observation covers: raised when the world that they give can change."""
 _BLOCK = 1 << 20
 
@@ -86,7 +87,7 @@ def hash_file(path: str | Path) -> tuple[int, str]:
 
 def hash_inputs(roles: Mapping[str, str], image: str, also: Mapping[str, Iterable[str]], *,
                 skip: Container[str] = ()) -> Inputs:
-    """What is there now of a unit's inputs: each role's file, its side-car, the case's image, and ``also``.
+    """What is there now of a unit's inputs: each role's file, its side-cars, the case's image, and ``also``.
 
     Nothing is loaded. A file that is not there, or cannot be read, is left out.
 
@@ -98,7 +99,7 @@ def hash_inputs(roles: Mapping[str, str], image: str, also: Mapping[str, Iterabl
     out: Inputs = []
     for role, text in sorted(roles.items()):
         folder, own = os.path.split(text)
-        names = dict.fromkeys([own, side_car_name(own), *also.get(role, ())])
+        names = dict.fromkeys([own, *side_car_names(own), *also.get(role, ())])
         for name in names:
             clean = posixpath.normpath(name)
             if clean in skip or clean.startswith(("../", "/")) or clean == "..":
@@ -107,11 +108,6 @@ def hash_inputs(roles: Mapping[str, str], image: str, also: Mapping[str, Iterabl
     if image:
         _add(out, "image", os.path.basename(image), image)
     return sorted(out, key=lambda f: (f["role"], f["name"]))
-
-
-def side_car_name(world: str) -> str:
-    """Of the file beside a world that says something about its frame."""
-    return f"{os.path.splitext(world)[0]}.stage_config.json"
 
 
 def _add(out: Inputs, role: str, name: str, path: str) -> None:

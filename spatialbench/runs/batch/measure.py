@@ -18,7 +18,9 @@ from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest
 from spatialbench.runs.single import RunOptions, RunResult, check_protocol, measure_world, write_results
 from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
 from spatialbench.types import Measurement, Protocol, SnapshotCase, Status
+from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.scene import ImportReport
+from spatialbench.world import FrameOverrides
 
 __all__ = ["MakePage", "Measured", "kept_rows", "measure_unit", "without_folder", "write_without_values"]
 
@@ -58,11 +60,14 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
 
     def known(report: ImportReport) -> Mapping[str, Measurement]:
         inputs.extend(_inputs(report, work))
-        if earlier is not None and inputs_digest(inputs, work.case) == earlier[0].inputs_sha256:
+        if earlier is not None and inputs_digest(inputs, work.case, work.told) == earlier[0].inputs_sha256:
             kept.update(earlier[1])
         return kept
 
-    options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system)
+    profile = work.told.get("profile")
+    frame = FrameOverrides(profile=None if profile is None else ExporterProfile.model_validate(profile),
+                           opacity=work.told.get("opacity"))
+    options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system, frame=frame)
     try:
         result = measure_world(path, protocol, case, options, case_id=work.case_id,
                                metrics=(*work.metrics, *work.keep), kept=known, progress=tell)
@@ -73,7 +78,7 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     asked = [m.metric for m in result.measurements]
     unit = unit_content(
         system=work.system, case=work.case_id, status="done", outcome="done", inputs=inputs,
-        inputs_sha256=inputs_digest(inputs, work.case), recipes=recipes(protocol, asked),
+        inputs_sha256=inputs_digest(inputs, work.case, work.told), recipes=recipes(protocol, asked),
         normalization=protocol.normalization, files={}, measurements=result.measurements)
     prepare_folder(work.folder)
     clear_unit(work.folder)
@@ -137,7 +142,7 @@ def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Mea
     asked = [id for id in protocol.metrics if id in {*work.metrics, *work.keep}]
     write_without_values(work, work.folder, protocol, asked, status="failed", outcome="unreadable", reason=reason,
                          of_metrics=Status.UNAVAILABLE if absent else Status.INVALID, inputs=inputs,
-                         inputs_sha256=inputs_digest(inputs, work.case),
+                         inputs_sha256=inputs_digest(inputs, work.case, work.told),
                          again=backend or isinstance(error, MissingInputError))
     return Measured("failed", reason, tuple(asked))
 

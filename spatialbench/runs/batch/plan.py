@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from spatialbench.errors import UsageError
 from spatialbench.runs.batch.job import UnitJob, check_unique
@@ -32,8 +33,8 @@ class Only:
         return _fits(id, self.metrics)
 
 
-def jobs_of(plan: SuitePlan, metrics: Sequence[str]) -> tuple[UnitJob, ...]:
-    """The units of a plan, in its order, each with all metrics.
+def jobs_of(plan: SuitePlan, metrics: Sequence[str], told: Mapping[str, Any] | None = None) -> tuple[UnitJob, ...]:
+    """The units of a plan, in its order, each with all metrics and what the user says of all worlds (``told``).
 
     What a folder holds that was meant as a world and is none becomes a unit too: reading it says what is wrong.
 
@@ -50,6 +51,7 @@ def jobs_of(plan: SuitePlan, metrics: Sequence[str]) -> tuple[UnitJob, ...]:
             if p.kind == "refused" and p.found:
                 id = _free_id(Path(p.found[0]).with_suffix("").as_posix(), p.system, used)
                 jobs.append(UnitJob(p.system, id, {"main": str(root / p.found[0])}, tuple(metrics), root=str(root)))
+    jobs = [replace(job, told=told) for job in jobs] if told else jobs
     check_unique(tuple(jobs))
     return tuple(jobs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ class BatchFile(BaseModel):
     suite, suite_version : of the suite file; empty and 0 for a folder of worlds.
     recipes : metric -> hash of what it is made by now; a unit's measurement by another recipe is out of date.
     units : (system, case) of all that is planned, whatever is finished.
+    told : what the user says of all worlds (``UnitJob.told``).
     version : of spatialbench.
     """
 
@@ -42,6 +43,7 @@ class BatchFile(BaseModel):
     recipes: dict[str, str]
     units: tuple[tuple[str, str], ...]
     version: str
+    told: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,7 @@ class BatchPlan:
     recipes: Mapping[str, str]
     suite: str = ""
     suite_version: int = 0
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
         """The content of the file."""
@@ -61,7 +64,8 @@ class BatchPlan:
             "schema": 1, "suite": self.suite, "suite_version": self.suite_version,
             "protocol": self.protocol.model_dump(mode="json"), "protocol_hash": protocol_hash(self.protocol),
             "settings": list(self.settings), "recipes": dict(self.recipes),
-            "units": [[j.system, j.case_id] for j in self.jobs], "version": spatialbench.__version__}) + "\n"
+            "units": [[j.system, j.case_id] for j in self.jobs], "version": spatialbench.__version__,
+            **({"told": dict(self.told)} if self.told else {})}) + "\n"
 
     def is_written(self, out: Path) -> bool:
         """Whether the folder's plan is this one."""

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import posixpath
 import shutil
 import tempfile
 import weakref
@@ -23,6 +24,7 @@ from typing import Any
 
 from spatialbench.errors import BackendUnavailableError, InputError, ResultError, SpatialbenchError, UsageError
 from spatialbench.runs.batch.keys import KNOWN
+from spatialbench.scene.sidecar_names import side_car_names
 
 __all__ = ["RemoteWorlds", "fetch", "is_url", "open_remote"]
 
@@ -74,8 +76,8 @@ class RemoteWorlds:
             main = os.path.relpath(path, self.root).replace(os.sep, "/")
             folder = main.rpartition("/")[0]
             inside = folder + "/" if folder else ""
-            beside = os.path.splitext(main)[0] + ".stage_config.json"
-            names |= dict.fromkeys(n for n in (main, beside) if n in self.files)
+            beside = [inside + n for n in side_car_names(posixpath.basename(main))]
+            names |= dict.fromkeys(n for n in (main, *beside) if n in self.files)
             if not main.lower().endswith(_ALONE):
                 names |= dict.fromkeys(n for n in self.files if n.startswith(inside) and n.lower().endswith(_SIDE))
         return {"url": self.url, "root": str(self.root), "files": [[n, self.files[n].size] for n in names]}

@@ -96,9 +96,10 @@ def unit_content(*, system: str, case: str, status: str, outcome: str, inputs: l
             **{k: v for k, v in rest.items() if v}}
 
 
-def inputs_digest(inputs: list[dict[str, Any]], case: Mapping[str, Any] | None) -> str:
-    """Over the content and names of all inputs, and the case."""
-    return digest({"files": inputs, "case": case})
+def inputs_digest(inputs: list[dict[str, Any]], case: Mapping[str, Any] | None,
+                  told: Mapping[str, Any] | None = None) -> str:
+    """Over the content and names of all inputs, the case, and what the user says of the exporter (none, if empty)."""
+    return digest({"files": inputs, "case": case, **({"told": dict(told)} if told else {})})
 
 
 def write_unit(folder: Path, content: dict[str, Any]) -> None:
