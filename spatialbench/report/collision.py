@@ -52,6 +52,8 @@ def _facts(q: FusionQuality, faces: int) -> list[tuple[str, str]]:
         ("off by more than two voxels", "not known" if q.far is None else percent(q.far)),
         ("seen, but not in the mesh", "not known" if q.holes is None else percent(q.holes)),
         ("open, but closed in the mesh", "not known" if q.false_surface is None else percent(q.false_surface)),
+        ("border of free space that is surface", "not known" if q.coverage is None else percent(q.coverage)),
+        ("two layers in one place", "not known" if q.double_layers is None else percent(q.double_layers)),
         ("splats beyond its reach", percent(q.clipped)),
         ("small pieces left out", f"{q.pieces_dropped}, {q.faces_dropped:,} faces"),
     ]

@@ -61,8 +61,9 @@ class Gate:
 class FusionQuality:
     """How well a mesh that was fused from rendered depth stands for what was rendered.
 
-    The last five figures come from viewpoints that were not fused (``checked_from`` of them; from the initial camera
-    when there is none): rays through pixels of their six faces, rendered depth against the mesh.
+    Holes, false surface, bias, spread, far and double layers come from viewpoints that were not fused
+    (``checked_from`` of them; from the initial camera when there is none): rays through pixels of their six faces,
+    rendered depth against the mesh.
 
     Attributes
     ----------
@@ -81,6 +82,11 @@ class FusionQuality:
     bias : median of rendered minus mesh depth, m; positive where the mesh stands out in front. None without a pair.
     spread : 95th percentile of its absolute value, m.
     far : share of the pairs that differ by more than two voxels.
+    coverage : share of the border of that free space that is surface; the rest borders on what nobody saw. None
+        without a border.
+    double_layers : share of the rays that meet the mesh from its front and, within two voxels behind, measured across
+        the first, the front of another sheet. None where no ray meets it.
+    backend : what made the surfaces: ``fusion``, or ``open3d`` with its version.
     """
 
     viewpoints: int
@@ -99,6 +105,9 @@ class FusionQuality:
     bias: float | None
     spread: float | None
     far: float | None
+    coverage: float | None = None
+    double_layers: float | None = None
+    backend: str = "fusion"
 
 
 @dataclass(frozen=True, eq=False)

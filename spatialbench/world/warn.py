@@ -7,7 +7,7 @@ from spatialbench.types.protocol import Fusion
 
 __all__ = ["collision_warnings", "fusion_warnings"]
 
-_CLIPPED, _HOLES, _FALSE, _FAR = 0.10, 0.10, 0.25, 0.15
+_CLIPPED, _HOLES, _FALSE, _FAR, _DOUBLE = 0.10, 0.10, 0.25, 0.15, 0.10
 """Shares from which on a figure of a fused mesh is said; read off rooms that fuse well, which stay well below."""
 
 
@@ -39,6 +39,9 @@ def fusion_warnings(quality: FusionQuality, settings: Fusion) -> list[str]:
     if quality.voxel > settings.voxel * 1.001:
         out.append(f"the collision mesh has voxels of {quality.voxel:.3f} m instead of {settings.voxel:g} m, because "
                    "the world is large; small things are lost in it")
+    if quality.double_layers is not None and quality.double_layers > _DOUBLE:
+        out.append(f"{quality.double_layers:.0%} of the collision mesh has a second layer close behind it: the splats "
+                   "draw one surface in two places, and plates may stand on the wrong one")
     parts = []
     if quality.holes is not None and quality.holes > _HOLES:
         parts.append(f"{quality.holes:.0%} of what is seen is not in it")

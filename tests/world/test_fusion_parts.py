@@ -18,7 +18,7 @@ from spatialbench.types.protocol import Fusion
 from spatialbench.world.fusion import _kernels
 from spatialbench.world.fusion.depths import Depths, cube_depths
 from spatialbench.world.fusion.grid import Grid, make_grid
-from spatialbench.world.fusion.quality import compare, free_volume, least_distance
+from spatialbench.world.fusion.quality import compare, double_layers, free_space, least_distance
 from spatialbench.world.fusion.sheets import edge_components, extract_sheets, surface_cells
 from spatialbench.world.fusion.viewpoints import farthest_places
 from spatialbench.world.fusion.volume import SNAP, Volume, fuse_volume
@@ -308,13 +308,34 @@ def test_a_start_inside_something_solid_looks_around_in_the_largest_room() -> No
                            ).shape == (0, 3)
 
 
-def test_free_volume_counts_what_is_connected_to_a_viewpoint() -> None:
+def test_free_space_counts_what_is_connected_to_a_viewpoint() -> None:
     free = np.zeros((10, 4, 4), bool)
     free[:3], free[4:6], free[7:] = True, True, True
     volume = volume_of(free)
-    assert free_volume(volume, np.array([[0.05, 0.05, 0.05], [0.25, 0.3, 0.3], [0.45, 0.1, 0.1], [9.0, 0, 0]])
-                       ) == pytest.approx((3 + 2) * 16 * 1e-3)
-    assert free_volume(volume, np.array([[0.35, 0.05, 0.05]])) == 0.0
+    assert free_space(volume, np.array([[0.05, 0.05, 0.05], [0.25, 0.3, 0.3], [0.45, 0.1, 0.1], [9.0, 0, 0]])
+                      ).volume == pytest.approx((3 + 2) * 16 * 1e-3)
+    nowhere = free_space(volume, np.array([[0.35, 0.05, 0.05]]))
+    assert (nowhere.volume, nowhere.coverage) == (0.0, None)
+
+
+def test_coverage_is_the_share_of_the_border_that_was_seen() -> None:
+    free = np.zeros((6, 6, 6), bool)
+    free[:3] = True  # up to the sides of the grid, which are no border
+    volume = volume_of(free)
+    at = np.array([[0.05, 0.05, 0.05]])
+    assert free_space(volume, at).coverage == 1.0
+    volume.state[3, :2] = 0  # of the 36 faces to what is not free, 12 are to what nobody saw
+    assert free_space(volume, at).coverage == pytest.approx(24 / 36)
+    volume.state[3:] = 0
+    assert free_space(volume, at).coverage == 0.0
+    # Free space that no viewpoint is connected with has a border of its own, which does not count.
+    free[5] = True
+    assert free_space(volume_of(free), at).coverage == 1.0
+    # A voxel near a surface is a border on its far side alone.
+    there = volume_of(free[:4])
+    there.distance[2], there.state[2] = 0.5, 2
+    assert free_space(there, at).coverage == 1.0
+    assert free_space(there, at).volume == pytest.approx(3 * 36 * 1e-3)
 
 
 # --- sheets -------------------------------------------------------------------------------------------------
@@ -409,6 +430,39 @@ def test_a_mesh_is_compared_with_what_was_rendered() -> None:
     assert (none.holes, none.false_surface, none.bias, none.spread, none.far) == (1.0, 0.0, None, None, None)
     full = compare(None, [(np.zeros(3), np.ones((6, 16, 16), F32))], 0.1)
     assert full.false_surface is None
+
+
+def sheets(*heights: float, x1: float = 50.0, up: bool = True) -> TriangleMesh:
+    """Level plates at these heights, seen from above or from below."""
+    parts = [plate(z, -50.0, x1) for z in heights]
+    faces = np.concatenate([p.faces + 4 * k for k, p in enumerate(parts)])
+    return TriangleMesh(np.concatenate([p.vertices for p in parts]), faces if up else faces[:, ::-1].copy())
+
+
+def test_a_second_layer_close_behind_the_first_is_counted() -> None:
+    eye = [np.zeros(3)]
+    # The lower 32 x 32 rays and the lower half of the level ones meet plates of 100 m: only of the latter some do not.
+    assert double_layers(sheets(-1.0, -1.08), eye, 0.05) == pytest.approx(1.0, abs=0.02)
+    assert double_layers(sheets(-1.0, -1.12), eye, 0.05) == 0.0  # farther than two voxels
+    assert double_layers(sheets(-1.0, -1.004), eye, 0.05) == 0.0  # one sheet, within a tenth of a voxel
+    assert double_layers(sheets(-1.0), eye, 0.05) == 0.0
+    # From behind: not what was fused.
+    assert double_layers(sheets(-1.0, -1.08, up=False), eye, 0.05) == 0.0
+    # A slab is seen from its front and then from its back.
+    front, back = plate(-1.0), sheets(-1.08, up=False)
+    slab = TriangleMesh(np.concatenate([front.vertices, back.vertices]), np.concatenate([front.faces, back.faces + 4]))
+    assert double_layers(slab, eye, 0.05) == 0.0
+    # A fold: front, back, front within two voxels.
+    fold = TriangleMesh(np.concatenate([slab.vertices[:4], slab.vertices[4:] + [0, 0, 0.04], plate(-1.08).vertices]),
+                        np.concatenate([slab.faces, front.faces + 8]))
+    assert double_layers(fold, eye, 0.05) == pytest.approx(1.0, abs=0.02)
+    # Half: rays down that meet the second plate on the left only.
+    left = TriangleMesh(np.concatenate([front.vertices, plate(-1.08, -50.0, 0.0).vertices]),
+                        np.concatenate([front.faces, front.faces + 4]))
+    assert double_layers(left, eye, 0.05) == pytest.approx(0.5, abs=0.02)
+    assert double_layers(sheets(1.0, up=False), [np.array([0.0, 0.0, 60.0])], 0.05) is not None
+    away = TriangleMesh(plate(-1.0, 0.0, 0.001).vertices, front.faces)
+    assert double_layers(away, [np.array([500.0, 500.0, 500.0])], 0.05) is None
 
 
 def test_distances_to_a_mesh() -> None:

@@ -14,7 +14,8 @@ from spatialbench.types.protocol import Fusion
 from spatialbench.types.world import FusionQuality
 from spatialbench.world.fusion.depths import Depths
 from spatialbench.world.fusion.grid import Grid, make_grid
-from spatialbench.world.fusion.quality import compare, free_volume, least_distance
+from spatialbench.world.fusion.open3d_backend import open3d_sheets, open3d_version
+from spatialbench.world.fusion.quality import compare, double_layers, free_space, least_distance
 from spatialbench.world.fusion.sheets import extract_sheets
 from spatialbench.world.fusion.viewpoints import farthest_places
 from spatialbench.world.fusion.volume import fuse_volume
@@ -60,7 +61,9 @@ def fuse(renderer: Renderer, low: ArrayLike, high: ArrayLike, settings: Fusion, 
     ------
     ValueError : corners that are no box, or a start that is no point.
     UsageError : settings that would keep too many images.
+    BackendUnavailableError : ``fusion.backend`` is ``open3d``, and it is not there or does not work.
     """
+    backend = "fusion" if settings.backend == "fusion" else open3d_version()
     first = np.asarray(start, np.float64)
     if first.shape != (3,) or not np.isfinite(first).all():
         raise ValueError(f"start must be 3 finite numbers, got {start!r}")
@@ -90,16 +93,23 @@ def fuse(renderer: Renderer, low: ArrayLike, high: ArrayLike, settings: Fusion, 
         progress(most + checks, most + checks)
 
     volume = fuse_volume(grid, depths, settings)
-    free = free_volume(volume, depths.positions)
-    sheets = extract_sheets(volume, settings.min_faces)
-    del volume
+    free = free_space(volume, depths.positions)
+    if settings.backend == "open3d":
+        del volume
+        sheets = open3d_sheets(depths, grid, settings)
+    else:
+        sheets = extract_sheets(volume, settings.min_faces)
+        del volume
     against = compare(sheets.mesh, views or [(first, depths.kept(0))], 2 * grid.voxel, grid)
+    positions = [place for place, _ in views] or [first]
+    double = None if sheets.mesh is None else double_layers(sheets.mesh, positions, grid.voxel)
     clearance_found = None if sheets.mesh is None else least_distance(sheets.mesh, depths.positions, grid.voxel)
     quality = FusionQuality(
         viewpoints=len(depths), clearance=clearance_found, voxel=grid.voxel, grid=grid.shape, low=_corner(grid.low),
-        high=_corner(grid.high), clipped=clipped, free_volume=free, pieces_dropped=sheets.pieces_dropped,
+        high=_corner(grid.high), clipped=clipped, free_volume=free.volume, pieces_dropped=sheets.pieces_dropped,
         faces_dropped=sheets.faces_dropped, checked_from=len(views), holes=against.holes,
-        false_surface=against.false_surface, bias=against.bias, spread=against.spread, far=against.far)
+        false_surface=against.false_surface, bias=against.bias, spread=against.spread, far=against.far,
+        coverage=free.coverage, double_layers=double, backend=backend)
     return FusedMesh(sheets.mesh, depths.positions.copy(), quality)
 
 

@@ -11,18 +11,22 @@ from numpy.typing import NDArray
 
 from spatialbench.types import TriangleMesh
 from spatialbench.world.fusion.grid import Grid
-from spatialbench.world.fusion.volume import Volume
+from spatialbench.world.fusion.volume import NEAR_SURFACE, UNSEEN, Volume
 
-__all__ = ["Comparison", "compare", "free_volume", "least_distance"]
+__all__ = ["Comparison", "FreeSpace", "compare", "double_layers", "free_space", "least_distance"]
 
 _ACROSS = 128
 """Pixels across a face that are compared, at least where it has so many."""
-
-
 _FEW = 0.005
 """Share of the pixels up to which what can be seen through is no more than the edges of things."""
 _POINTS = 4
 """Of one piece of work."""
+_RAYS = 32
+"""Rays across a face that look for a second layer."""
+_LAYERS = 6
+"""Surfaces that a ray goes through: the first two, and what folds of a rough sheet put between them."""
+_SAME = 0.1
+"""Hits closer than this, in voxels across the first, are one sheet met where its faces join."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,52 @@ def _within(grid: Grid, points: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(((points >= grid.low) & (points <= grid.high)).all(axis=1))
 
 
-def free_volume(volume: Volume, viewpoints: NDArray[np.float64]) -> float:
-    """Observed free space, m3, in the components (by faces) of the voxels that hold a viewpoint [V,3]."""
+def double_layers(mesh: TriangleMesh, positions: Iterable[NDArray[np.float64]], voxel: float) -> float | None:
+    """Share of the rays from ``positions`` [3] whose first surface has another one close behind; None: no ray hits.
+
+    Both are seen from their fronts, less than two voxels apart measured across the first. A slab is seen from front
+    and back, so that thin things do not count; sheets that stand for one surface twice do, and folds of a rough one.
+    32 x 32 rays of each of the six faces of a place.
+    """
+    from spatialbench.renderers.raycast import MeshRayCaster
+    from spatialbench.renderers.trajectories import cube_faces
+    from spatialbench.world.probe import camera_rays
+
+    caster = MeshRayCaster(mesh.vertices, mesh.faces)
+    normals = mesh.area_vectors()
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    met = double = 0
+    for position in positions:
+        origins, directions = camera_rays(cube_faces(position, _RAYS))
+        directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        hits = caster.all_hits(origins, directions, _LAYERS)
+        towards = -np.einsum("ij,ij->i", normals[hits.face], directions[hits.ray])
+        rays, first = np.unique(hits.ray, return_index=True)
+        of = np.repeat(first, np.diff(np.append(first, len(hits.ray))))
+        gap = (hits.distance - hits.distance[of]) * towards[of]
+        second = (towards[of] > 0) & (towards > 0) & (gap > _SAME * voxel) & (gap < 2 * voxel)
+        met += len(rays)
+        double += len(np.unique(hits.ray[second]))
+    return double / met if met else None
+
+
+@dataclass(frozen=True)
+class FreeSpace:
+    """Observed free space in the components (by faces of voxels) that hold a viewpoint.
+
+    Attributes
+    ----------
+    volume : m3.
+    coverage : of the faces between a free voxel and one that is not, the share that has a surface there; the rest
+        borders on what was not seen. The grid's own sides are no border. None without a border.
+    """
+
+    volume: float
+    coverage: float | None
+
+
+def free_space(volume: Volume, viewpoints: NDArray[np.float64]) -> FreeSpace:
+    """How large it is, and how much of its border was seen, from viewpoints [V,3]."""
     from scipy import ndimage
 
     labels, found = ndimage.label(volume.free())
@@ -98,7 +146,21 @@ def free_volume(volume: Volume, viewpoints: NDArray[np.float64]) -> float:
         if at is not None:
             connected[labels[at]] = True
     connected[0] = False
-    return float(np.count_nonzero(connected[labels]) * volume.grid.voxel**3)
+    free = connected[labels]
+    del labels
+    size = float(np.count_nonzero(free) * volume.grid.voxel**3)
+    surface = _borders(free, (volume.state == NEAR_SURFACE) & ~(volume.distance > 0))
+    unseen = _borders(free, volume.state == UNSEEN)
+    return FreeSpace(size, surface / (surface + unseen) if surface + unseen else None)
+
+
+def _borders(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> int:
+    """Faces that a voxel of one has in common with a voxel of the other."""
+    total = 0
+    for axis in range(3):
+        u, v = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+        total += int(np.count_nonzero(u[1:] & v[:-1])) + int(np.count_nonzero(u[:-1] & v[1:]))
+    return total
 
 
 def least_distance(mesh: TriangleMesh, points: NDArray[np.float64], cell: float) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spatialbench.types import TriangleMesh
 from spatialbench.world.fusion.volume import NEAR_SURFACE, Volume
 
-__all__ = ["Sheets", "edge_components", "extract_sheets", "surface_cells"]
+__all__ = ["Sheets", "edge_components", "extract_sheets", "surface_cells", "without_small_pieces"]
 
 _NO_AREA = 1e-9
 """Faces with less area than this, in square voxels, are degenerate."""
@@ -49,9 +49,13 @@ def extract_sheets(volume: Volume, min_faces: float) -> Sheets:
     corners, faces, _, _ = marching_cubes(volume.distance, 0.0, mask=mask, gradient_direction="descent")
     del mask
     vertices = volume.grid.low + volume.grid.voxel * (corners.astype(np.float64) + 0.5)
-    mesh = TriangleMesh(vertices, faces)
+    return without_small_pieces(TriangleMesh(vertices, faces), min_faces, volume.grid.voxel)
+
+
+def without_small_pieces(mesh: TriangleMesh, min_faces: float, voxel: float) -> Sheets:
+    """The mesh without faces that have no area, and without pieces of fewer than ``min_faces`` faces."""
     area = np.linalg.norm(mesh.area_vectors(), axis=1)
-    mesh = mesh.select(area > _NO_AREA * volume.grid.voxel**2)
+    mesh = mesh.select(area > _NO_AREA * voxel**2)
     piece = edge_components(mesh.faces)
     size = np.bincount(piece)
     small = size < min_faces
