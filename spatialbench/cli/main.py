@@ -25,6 +25,7 @@ _COMMANDS = {
     "compare": ("spatialbench.cli.compare", "compare", "Two systems on the same cases, with tests."),
     "inspect": ("spatialbench.cli.inspect", "inspect", "Say what a file is and what the importer makes of it."),
     "render": ("spatialbench.cli.render", "render", "Pictures, films and depths of a world from any cameras."),
+    "view": ("spatialbench.cli.view", "view", "Show a world and what metrics found in it, in the browser."),
     "place": ("spatialbench.cli.place", "place",
               "Put plates or other things on a support, and show what becomes of them."),
     "convert": ("spatialbench.cli.convert", "convert", "Write a world in another format and in the world frame."),
