@@ -20,6 +20,8 @@ __all__ = ["cli", "main"]
 # Commands are imported when they are called, so that --help stays fast.
 _COMMANDS = {
     "run": ("spatialbench.cli.run", "run", "Score one world and write a page that says why."),
+    "edit": ("spatialbench.cli.edit", "edit", "Score a world before and after an edit."),
+    "expand": ("spatialbench.cli.expand", "expand", "Score a world before and after it was made larger."),
     "batch": ("spatialbench.cli.batch", "batch", "Score many worlds; can be stopped and continued."),
     "summarize": ("spatialbench.cli.summarize", "summarize", "Tables and a page of many results, with intervals."),
     "compare": ("spatialbench.cli.compare", "compare", "Two systems on the same cases, with tests."),

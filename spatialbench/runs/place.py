@@ -141,7 +141,8 @@ def parse_support(text: str) -> tuple[str, SupportAnnotation | None]:
             return "polygon", SupportAnnotation(label="given", image_polygon=corners)
     except ValueError as error:  # pydantic's are such, too
         words = str(error).splitlines()
-        raise UsageError(f"is no polygon: {words[min(2, len(words) - 1)].strip()[:120]}", where="--support",
+        said = words[min(2, len(words) - 1)].split("[type=")[0].strip()
+        raise UsageError(f"is no polygon: {said[:120]}", where="--support",
                          todo="Write at least three corners x,y,z, or u,v in [0,1]") from None
     raise UsageError("mixes corners of different length", where="--support",
                      todo="Write all as x,y,z in the file's frame, or all as u,v in the first view")
@@ -158,6 +159,7 @@ def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None 
     from spatialbench.renderers.raycast import MeshRayCaster
     from spatialbench.scene import load_scene
     from spatialbench.world import build_world
+    from spatialbench.world.collision import true_facing
 
     tell: Progress = progress or (lambda label, done, total: None)
     prepare()
@@ -171,14 +173,14 @@ def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None 
     scene = load_scene(path, **options.reading.as_arguments())
     world = build_world(scene, protocol, case, options.frame, progress=tell)
     supports = _chosen(world.supports, choice)
-    mesh = world.collision.mesh
+    mesh, seen = world.collision.mesh, true_facing(world.collision)
     vertices = np.zeros((0, 3)) if mesh is None else mesh.vertices
     faces = np.zeros((0, 3), np.int64) if mesh is None else mesh.faces.astype(np.int64)
     base = PlaceResult(path, placed, settings, vertices, faces, None, supports, (), {}, settings.reference,
                        "measured", "", None, world.warnings, world)
-    if mesh is None or not supports or not world.has_scale:
+    if mesh is None or seen is None or not supports or not world.has_scale:
         return _ruled(base, world, protocol, given, choice)
-    rays = MeshRayCaster(mesh.vertices, mesh.faces)
+    rays = MeshRayCaster(seen.vertices, seen.faces)
     tell("looking for places", 0, 0)
     planned = tuple(plan_trials(supports[0], rays, settings, None if placed.benchmark else placed))
     results = run_plan(mesh.vertices, mesh.faces, supports[0], planned, settings, raycaster=rays,

@@ -13,7 +13,9 @@ from typing import Literal
 from spatialbench.errors import UsageError
 from spatialbench.runs.listing import Contents, Listing, list_files, matcher, nearest
 from spatialbench.scene.sniff import READABLE
-from spatialbench.types.case import WORLD_CASES, Case
+from spatialbench.tracks.spatial.evidence import evidence_names
+from spatialbench.types.case import WORLD_CASES, Case, EditCase, ExpandCase
+from spatialbench.types.case_parts import resolve_reference
 from spatialbench.types.suite import ROLES, Suite, SuiteCase
 
 __all__ = ["PlannedWorld", "Problem", "SuitePlan", "plan_folder", "plan_suite"]
@@ -31,7 +33,7 @@ class PlannedWorld:
     case_id, system : how its measurements are filed; together unique in a plan.
     kind : of the case; ``snapshot`` for the worlds of a folder.
     paths : file by role (``main``, or ``before`` and ``after``), where it is or should be; a role whose pattern is a
-        glob without just one match is left out.
+        glob without just one match is left out. Files of the case's evidence too, as ``evidence.judge`` and so on.
     state : ``ready`` when all roles are there; ``missing`` or ``refused`` (not a world, or not a clip) when one is not;
         ``unsupported`` when the suite says that the system cannot express the case.
     case : what was asked, with the system's profile where it names none; None for the worlds of a folder.
@@ -55,8 +57,10 @@ class Problem:
     ----------
     kind : ``missing`` (no file), ``misnamed`` (one whose name is near), ``ambiguous`` (a glob with several matches),
         ``refused`` (not a world or clip by its content).
-    system, case_id, role : of what; the system is empty and the role ``image`` for the input image of a case.
-    expected : path or pattern, relative to the root (an image: to the suite's folder); empty in a folder's plan.
+    system, case_id, role : of what; the system is empty and the role ``image`` for the input image of a case, or
+        ``evidence.`` and its key for evidence.
+    expected : path or pattern, relative to the root (an image or evidence: to the suite's folder); empty in a folder's
+        plan.
     found : what is there instead, or matches.
     note : in what a name differs, or what a refused file is.
     """
@@ -122,7 +126,7 @@ def plan_suite(suite: Suite, root: Path | None = None) -> SuitePlan:
     problems = search.named(search.problems)
     shown = {f for p in problems for f in p.found}
     extra = tuple(f for f in search.unclaimed() if f not in shown and search.beside(f))
-    return SuitePlan(root, suite, tuple(worlds), (*_images(suite), *problems), extra,
+    return SuitePlan(root, suite, tuple(worlds), (*_images(suite), *search.lacking_evidence(), *problems), extra,
                      (*listing.notes, *_lone_branches(suite)))
 
 
@@ -137,6 +141,7 @@ class _Search:
         self.clips = any(c.case.kind in _CLIPS for c in suite.cases)
         self.worlds = any(c.case.kind not in _CLIPS for c in suite.cases)
         self._others: tuple[str, ...] | None = None
+        self._evidence: dict[str, dict[str, Path]] = {}
 
     def plan(self, c: SuiteCase, system: str) -> PlannedWorld:
         case, outputs = c.case, self.suite.systems[system]
@@ -157,7 +162,30 @@ class _Search:
                 paths[role] = self.listing.root / pattern
         if outputs.profile is not None and isinstance(case, WORLD_CASES) and case.profile is None:
             case = case.model_copy(update={"profile": outputs.profile})
+        if roles:
+            paths |= self._evidence_of(c)
         return PlannedWorld(case.id, system, case.kind, paths, state if roles else "unsupported", case, c.folder)
+
+    def _evidence_of(self, c: SuiteCase) -> dict[str, Path]:
+        case, root = c.case, self.suite.folder
+        if not isinstance(case, EditCase | ExpandCase) or case.evidence is None:
+            return {}
+        if case.id not in self._evidence:
+            where = f"{c.where}, key 'evidence'"
+
+            def at(name: str) -> Path:
+                return resolve_reference(name, c.folder, root, where)
+            names = evidence_names(case, lambda name: at(name).is_file())
+            self._evidence[case.id] = {f"evidence.{key}": at(name) for key, name in names.items()}
+        return self._evidence[case.id]
+
+    def lacking_evidence(self) -> Iterator[Problem]:
+        """Files of evidence that are not there, in the order of the suite."""
+        for case_id, files in self._evidence.items():
+            for role, path in files.items():
+                if not path.is_file():
+                    inside = posixpath.relpath(path.as_posix(), self.suite.folder.absolute().as_posix())
+                    yield Problem("missing", "", case_id, role, inside)
 
     def _find(self, pattern: str, clip: bool
               ) -> tuple[Literal["missing", "ambiguous", "refused"], tuple[str, ...], str] | None:

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from spatialbench.errors import ConfigError
 from spatialbench.types.case_parts import (
@@ -17,18 +17,24 @@ from spatialbench.types.case_parts import (
     Strict,
     SupportAnnotation,
     Vec3,
+    check_relative,
     listed_once,
     parse_axis,
     resolve_reference,
 )
 from spatialbench.types.clip_case import EmbodiedCase, VideoCase
-from spatialbench.types.strict import read_yaml, validate_strict
+from spatialbench.types.evidence import EditEvidence, ExpandEvidence
+from spatialbench.types.profile import ExporterProfile, is_profile_path, profile_value
+from spatialbench.types.strict import load_strict, read_yaml, validate_strict
 
-__all__ = ["CASE_KINDS", "CameraAnnotation", "Case", "EditCase", "EmbodiedCase", "ExpandCase", "ObjectAnnotation",
-           "SnapshotCase", "SupportAnnotation", "VideoCase", "load_any_case", "load_case", "parse_axis", "parse_case"]
+__all__ = ["CASE_KINDS", "WORLD_CASES", "CameraAnnotation", "Case", "EditCase", "EmbodiedCase", "ExpandCase",
+           "ObjectAnnotation", "ProfileName", "SnapshotCase", "SupportAnnotation", "VideoCase", "load_any_case",
+           "load_case", "parse_axis", "parse_case", "with_profile"]
 
 EditCategory = Literal["addition", "deletion", "replacement", "colour", "state", "material",
                        "weather", "lighting", "atmosphere", "terrain"]
+ProfileName = Annotated[ExporterProfile, BeforeValidator(profile_value), Field(description="name or path")]
+"""A profile that is written as its name, or as the path of a YAML file relative to the file it is written in."""
 _OBJECT_EDITS = ("addition", "deletion", "replacement", "colour", "state", "material")
 
 
@@ -47,6 +53,10 @@ class _WorldCase(Strict):
     """``+Y``, ``-Z``... or a vector, in the world file's own frame."""
     unit_m: float | None = Field(None, gt=1e-12, lt=1e12)
     """Metres per unit of the world file."""
+    profile: ProfileName | None = None
+    """Conventions of what wrote the world; below what the file says, and checked against it."""
+    opacity: Literal["logit", "activated"] | None = None
+    """How opacities of splats are stored, where it is not as the format asks."""
     tags: dict[str, str] = Field(default_factory=dict)
     """Free labels to group results by."""
 
@@ -73,7 +83,7 @@ class _TwoWorlds(_WorldCase):
     def snapshot(self) -> SnapshotCase:
         """The case of the world before, which fixes the frame, scale and grid of both."""
         return SnapshotCase(id=self.id, text=self.text, image=self.image, camera=self.camera, up=self.up,
-                            unit_m=self.unit_m, tags=self.tags)
+                            unit_m=self.unit_m, profile=self.profile, opacity=self.opacity, tags=self.tags)
 
 
 class EditCase(_TwoWorlds):
@@ -89,6 +99,8 @@ class EditCase(_TwoWorlds):
     """The object as it looks before; for every object edit but an addition."""
     target_after: str | None = None
     """The object as it looks after; for an addition or replacement, and where a change alters its description."""
+    evidence: EditEvidence | None = None
+    """Files with what models would say, for metrics whose model is not here."""
 
     @model_validator(mode="after")
     def _targets(self) -> EditCase:
@@ -100,6 +112,9 @@ class EditCase(_TwoWorlds):
                 raise ValueError(f"the category '{self.category}' needs '{name}'")
             if have and (need is False or self.scope == "global"):
                 raise ValueError(f"the category '{self.category}' has no '{name}'")
+        given = set() if self.evidence is None else self.evidence.model_fields_set
+        if self.scope == "global" and given - {"judge"}:
+            raise ValueError(f"the category '{self.category}' has no target, and so no evidence but 'judge'")
         return self
 
     @property
@@ -122,11 +137,15 @@ class ExpandCase(_TwoWorlds):
     """Says which keys there are."""
     instruction: str | None = None
     """What was asked of the expansion; kept with the result."""
+    evidence: ExpandEvidence | None = None
+    """Files with what a reward model would say."""
 
 
 Case = Annotated[SnapshotCase | EditCase | ExpandCase | VideoCase | EmbodiedCase, Field(discriminator="kind")]
 CASE_KINDS: dict[str, type[SnapshotCase] | type[EditCase] | type[ExpandCase] | type[VideoCase] | type[EmbodiedCase]] = {
     "snapshot": SnapshotCase, "edit": EditCase, "expand": ExpandCase, "video": VideoCase, "embodied": EmbodiedCase}
+WORLD_CASES = (SnapshotCase, EditCase, ExpandCase)
+"""The kinds for worlds, which say something about their frame."""
 
 
 def parse_case(data: dict[str, Any], where: str) -> Case:
@@ -144,18 +163,41 @@ def parse_case(data: dict[str, Any], where: str) -> Case:
     return validate_strict(CASE_KINDS[kind], data, where)
 
 
+def with_profile(data: dict[str, Any], folder: Path, root: Path, where: str) -> dict[str, Any]:
+    """The mapping with the path of a profile (key ``profile``) replaced by what that file holds.
+
+    Parameters
+    ----------
+    folder : that the path is relative to; in ``root``, which it must not lead out of.
+
+    Raises
+    ------
+    MissingInputError : no such file.
+    ConfigError : no path below ``root``, or no profile.
+    """
+    name = data.get("profile")
+    if not isinstance(name, str) or not is_profile_path(name):
+        return data
+    here = f"{where}, key 'profile'"
+    try:
+        check_relative(name)
+    except ValueError as error:
+        raise ConfigError(f"'{name:.100}' {error}", where=here, todo="Correct it") from None
+    return {**data, "profile": load_strict(ExporterProfile, resolve_reference(name, folder, root, here))}
+
+
 def load_any_case(path: Path, root: Path | None = None) -> Case:
     """Read a case file (YAML) of any kind.
 
     Parameters
     ----------
-    root : folder that the case's files must lie in; the case file's own folder when None. The files are not opened.
+    root : folder that the case's files must lie in; the case file's own folder when None. Only a profile is opened.
 
     Raises
     ------
     MissingInputError, ConfigError : with the key, its place and the nearest known one.
     """
-    case = parse_case(read_yaml(path), str(path))
+    case = parse_case(with_profile(read_yaml(path), path.parent, root or path.parent, str(path)), str(path))
     if case.image is not None:
         resolve_reference(case.image, path.parent, root or path.parent, f"{path}, key 'image'")
     return case

@@ -185,6 +185,8 @@ class CameraFinding(_Strict):
 class Fusion(_Strict):
     """Collision mesh from rendered depth: real-worlds.md section 2; OPEN-3."""
 
+    backend: Literal["fusion", "open3d"] = "fusion"
+    """What makes surfaces of the depths: the own fusion, or Open3D's voxel block grid, as a second opinion."""
     voxel: float = Field(0.05, ge=0.005, le=10)
     front: float = Field(2.0, ge=1, le=20)
     """Truncation on the seen side of a surface, voxels."""
@@ -237,6 +239,44 @@ class Gates(_Strict):
     """m2; less is a pedestal, not a floor."""
 
 
+class Editing(_Strict):
+    """M31 to M37 (spec section 10; OPEN-17, 20c and 21)."""
+
+    orbit_views: int = Field(24, ge=1, le=3600)
+    orbit_fov_deg: float = Field(60.0, ge=1, le=170)
+    """Images of the orbit are as large as those of ``views.lens``."""
+    box_percentiles: tuple[Annotated[float, Field(ge=0, le=100)], Annotated[float, Field(ge=0, le=100)]] = (2.0, 98.0)
+    """Ends of the box of points that were lifted from masks."""
+    views: int = Field(6, ge=1, le=3600)
+    """At most so many of the views in which the target is detectable."""
+    min_pixels: Count = 64
+    """Background or common pixels that a frame must have."""
+    psnr_floor: NotNegative = 1e-12
+    psnr_top: Positive = 99.0
+    patch_background: Share = 0.5
+    min_patches: Count = 4
+    min_alpha: Share = 0.5
+    depth_tolerance: NotNegative = 0.05
+
+
+class Expansion(_Strict):
+    """M26 to M30 (spec section 11; OPEN-23)."""
+
+    path_frames: int = Field(16, ge=1, le=3600)
+
+
+class Agreement(_Strict):
+    """When two worlds are said to lie in different frames: never changes a value."""
+
+    distance: Positive = 0.1
+    """Surfaces this near are the same, m; or ``distance_share`` of the diagonal where that is more."""
+    distance_share: Share = 0.01
+    min_near: Share = 0.5
+    """Least share of the surface before that must be near the surface after."""
+    floor: Positive = 0.1
+    """Largest difference of the floor below the camera, m."""
+
+
 class Protocol(_Strict):
     """Everything that fixes a result. ``protocol_hash`` covers all of it."""
 
@@ -261,6 +301,9 @@ class Protocol(_Strict):
     finding: CameraFinding = CameraFinding()
     fusion: Fusion = Fusion()
     gates: Gates = Gates()
+    editing: Editing = Editing()
+    expansion: Expansion = Expansion()
+    agreement: Agreement = Agreement()
 
     @model_validator(mode="after")
     def _metrics_once(self) -> Protocol:

@@ -15,6 +15,7 @@ from spatialbench.runs.batch.job import UnitJob, unit_folder
 from spatialbench.runs.batch.keys import hash_inputs
 from spatialbench.runs.batch.unitfile import UnitFile, check_owner, inputs_digest, read_unit, verify_files
 from spatialbench.runs.collector import quiet_collector
+from spatialbench.runs.pair import PAIR_LEVEL, runs_kind
 from spatialbench.scorers import scorer
 from spatialbench.types import Status
 
@@ -80,7 +81,7 @@ def decide_all(out: Path, jobs: Iterable[UnitJob], wanted: Wanted, threads: int,
 
 def decide(folder: Path, job: UnitJob, wanted: Wanted) -> Decision:
     """Look at one unit's folder."""
-    nothing = bool(job.absent or job.unsupported or job.kind != "snapshot")
+    nothing = bool(job.absent or job.unsupported or not runs_kind(job.kind, job.metrics))
     fresh: Literal["run", "write"] = "write" if nothing else "run"
     try:
         unit = read_unit(folder)
@@ -112,7 +113,9 @@ def nothing_to_run(job: UnitJob) -> tuple[Literal["failed", "skipped"], Literal[
         return "skipped", "unsupported", "the suite says that this system cannot express the case", Status.UNSUPPORTED
     if job.absent:
         return "failed", "missing", job.absent, Status.UNAVAILABLE
-    return ("skipped", "untested", f"cases of the kind '{job.kind}' are not run by this version", Status.UNTESTED)
+    words = ("the protocol has no metric for cases of the kind '{}'" if job.kind in PAIR_LEVEL
+             else "cases of the kind '{}' are not run by this version")
+    return "skipped", "untested", words.format(job.kind), Status.UNTESTED
 
 
 def _without_values(job: UnitJob, unit: UnitFile, wanted: Wanted, fresh: Literal["run", "write"]) -> Decision:

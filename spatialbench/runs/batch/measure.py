@@ -15,18 +15,21 @@ from spatialbench.observe import REGISTRY
 from spatialbench.runs.batch.job import UnitJob, Work
 from spatialbench.runs.batch.keys import hash_file, hash_inputs, recipes
 from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest, read_unit, unit_content, write_unit
+from spatialbench.runs.pair import PairResult, measure_pair, write_pair
 from spatialbench.runs.single import RunOptions, RunResult, check_protocol, measure_world, write_results
 from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
-from spatialbench.types import Measurement, Protocol, SnapshotCase, Status
+from spatialbench.types import EditCase, ExpandCase, Measurement, Protocol, SnapshotCase, Status
+from spatialbench.types.case import parse_case
 from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.scene import ImportReport
 from spatialbench.world import FrameOverrides
 
 __all__ = ["MakePage", "Measured", "kept_rows", "measure_unit", "without_folder", "write_without_values"]
 
-MakePage = Callable[[RunResult, Sequence[str]], str]
+MakePage = Callable[["RunResult | PairResult", Sequence[str]], str]
 """The page (HTML) of a run; the metrics named were kept from an earlier one, and left no pictures."""
 Tell = Callable[[str, int, int], None]
+_EVIDENCE = "evidence."
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Measured:
 
 
 def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = None) -> Measured:
-    """Measure, or find unreadable, the one world of a unit, and write all files of its folder.
+    """Measure, or find unreadable, the one world of a unit, or both, and write all files of its folder.
 
     Metrics in ``work.keep`` are taken from the folder as it is, if the input is still what they were made from.
 
@@ -51,15 +54,14 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     """
     tell = tell or (lambda label, done, total: None)
     protocol = _protocol(canonical_json(work.protocol))
-    case = None if work.case is None else SnapshotCase.model_validate(work.case)
-    path = Path(work.roles["main"])
+    case = None if work.case is None else parse_case(work.case, f"case '{work.case_id}'")
     earlier = _earlier(work.folder, work.keep)
     kept: dict[str, Measurement] = {}
 
     inputs: list[dict[str, Any]] = []
 
-    def known(report: ImportReport) -> Mapping[str, Measurement]:
-        inputs.extend(_inputs(report, work))
+    def known(reports: Mapping[str, ImportReport]) -> Mapping[str, Measurement]:
+        inputs.extend(_inputs(reports, work))
         if earlier is not None and inputs_digest(inputs, work.case, work.told) == earlier[0].inputs_sha256:
             kept.update(earlier[1])
         return kept
@@ -68,9 +70,19 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     frame = FrameOverrides(profile=None if profile is None else ExporterProfile.model_validate(profile),
                            opacity=work.told.get("opacity"))
     options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system, frame=frame)
+    result: RunResult | PairResult
     try:
-        result = measure_world(path, protocol, case, options, case_id=work.case_id,
-                               metrics=(*work.metrics, *work.keep), kept=known, progress=tell)
+        if isinstance(case, EditCase | ExpandCase):
+            paths = {role: Path(work.roles[role]) for role in ("before", "after")}
+            evidence = {role.removeprefix(_EVIDENCE): Path(p) for role, p in work.roles.items()
+                        if role.startswith(_EVIDENCE)}
+            result = measure_pair(case.kind, paths, protocol, case, options, evidence=evidence,
+                                  metrics=(*work.metrics, *work.keep), kept=known, progress=tell)
+        else:
+            assert case is None or isinstance(case, SnapshotCase)
+            result = measure_world(Path(work.roles["main"]), protocol, case, options, case_id=work.case_id,
+                                   metrics=(*work.metrics, *work.keep), kept=lambda report: known({"main": report}),
+                                   progress=tell)
     except SpatialbenchError as error:
         return _unreadable(work, protocol, error)
     tell("writing the results", 0, 0)
@@ -82,7 +94,10 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
         normalization=protocol.normalization, files={}, measurements=result.measurements)
     prepare_folder(work.folder)
     clear_unit(work.folder)
-    write_results(result, work.folder, html)
+    if isinstance(result, PairResult):
+        write_pair(result, work.folder, html)
+    else:
+        write_results(result, work.folder, html)
     unit["files"] = hash_files(work.folder, ("import.json", "summary.json", "units.jsonl"))
     write_unit(work.folder, unit)
     return Measured("done", "", tuple(id for id in asked if id not in kept), note)
@@ -123,7 +138,7 @@ def without_folder(text: str, *folders: str) -> str:
     return text
 
 
-def _page(result: RunResult, kept: tuple[str, ...], page: MakePage | None) -> tuple[str | None, str]:
+def _page(result: RunResult | PairResult, kept: tuple[str, ...], page: MakePage | None) -> tuple[str | None, str]:
     """The page, if one is wanted; a fault in it costs the page and not the numbers."""
     if page is None:
         return None, ""
@@ -136,8 +151,9 @@ def _page(result: RunResult, kept: tuple[str, ...], page: MakePage | None) -> tu
 
 def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Measured:
     backend = isinstance(error, BackendUnavailableError)
-    absent = backend or not os.path.isfile(work.roles["main"])  # it was there when the batch began
-    reason = without_folder(str(error), work.root, str(Path(work.roles["main"]).parent))
+    worlds = [p for role, p in work.roles.items() if not role.startswith(_EVIDENCE)]
+    absent = backend or not all(map(os.path.isfile, worlds))  # they were there when the batch began
+    reason = without_folder(str(error), work.root, *(str(Path(p).parent) for p in work.roles.values()))
     inputs = hash_inputs(work.roles, work.image, {})
     asked = [id for id in protocol.metrics if id in {*work.metrics, *work.keep}]
     write_without_values(work, work.folder, protocol, asked, status="failed", outcome="unreadable", reason=reason,
@@ -167,11 +183,14 @@ def _earlier(folder: Path, keep: Iterable[str]) -> tuple[UnitFile, dict[str, Mea
         return None
 
 
-def _inputs(report: ImportReport, work: Work) -> list[dict[str, Any]]:
+def _inputs(reports: Mapping[str, ImportReport], work: Work) -> list[dict[str, Any]]:
     """What was read, by the reader's own account, with what ``hash_inputs`` looks at beside it."""
-    out = {f.name: {"role": "main", **f.model_dump(mode="json")} for f in report.files}
-    beside = hash_inputs(work.roles, work.image, {}, skip=out)
-    return sorted([*out.values(), *beside], key=lambda f: (f["role"], f["name"]))
+    out = []
+    for role, report in reports.items():
+        own = {f.name: {"role": role, **f.model_dump(mode="json")} for f in report.files}
+        out += [*own.values(), *hash_inputs({role: work.roles[role]}, "", {}, skip=own)]
+    others = {role: path for role, path in work.roles.items() if role not in reports}
+    return sorted([*out, *hash_inputs(others, work.image, {})], key=lambda f: (f["role"], f["name"]))
 
 
 @lru_cache(maxsize=4)

@@ -11,6 +11,7 @@ from typing import Any
 
 from spatialbench.errors import UsageError
 from spatialbench.runs.batch.job import UnitJob, check_unique
+from spatialbench.runs.pair import metrics_of
 from spatialbench.runs.suite import PlannedWorld, Problem, SuitePlan
 
 __all__ = ["Only", "jobs_of", "parse_only", "parse_shard"]
@@ -34,7 +35,8 @@ class Only:
 
 
 def jobs_of(plan: SuitePlan, metrics: Sequence[str], told: Mapping[str, Any] | None = None) -> tuple[UnitJob, ...]:
-    """The units of a plan, in its order, each with all metrics and what the user says of all worlds (``told``).
+    """The units of a plan, in its order, each with the metrics for its kind of case (all, where there is none for it)
+    and what the user says of all worlds (``told``).
 
     What a folder holds that was meant as a world and is none becomes a unit too: reading it says what is wrong.
 
@@ -44,7 +46,8 @@ def jobs_of(plan: SuitePlan, metrics: Sequence[str], told: Mapping[str, Any] | N
     """
     root = plan.root.absolute()
     problems = {(p.system, p.case_id): p for p in reversed(plan.problems) if p.system and p.case_id}
-    jobs = [_job(w, problems.get((w.system, w.case_id)), root, tuple(metrics)) for w in plan.worlds]
+    jobs = [_job(w, problems.get((w.system, w.case_id)), root, metrics_of(w.kind, metrics) or tuple(metrics))
+            for w in plan.worlds]
     if plan.suite is None:
         used = {(j.system, j.case_id.lower()) for j in jobs}
         for p in plan.problems:

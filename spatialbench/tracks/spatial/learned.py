@@ -1,6 +1,7 @@
-"""Metrics of the spatial track that cannot be computed without a learned scorer, an edit or an expansion.
+"""Metrics of one world that cannot be computed without a learned scorer.
 
-Each says which of these it lacks; none ever gives a number here.
+Each says which it lacks; none ever gives a number here. Those of an edit and an expansion are in ``editing`` and
+``expansion``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spatialbench.metrics.harmonic import usable_recall
-from spatialbench.observe import Observations, Outcome, inapplicable, unavailable, untested
+from spatialbench.observe import Observations, Outcome, inapplicable, unavailable
 from spatialbench.scorers import scorer
 from spatialbench.tracks.spatial.gating import invalidated
 from spatialbench.tracks.spatial.inventory import spatial_metric
@@ -38,9 +39,6 @@ _OF_A_WORLD: dict[str, tuple[tuple[str, ...], str]] = {
     "M23": (("vlm_judge",), "objects"),
     "M24": (("vlm_judge",), "objects"),
 }
-_OF_AN_EDIT = {"M31": ("vlm_judge",), "M32": (), "M33": ("lpips_vgg",), "M34": ("dinov2",), "M35": (),
-               "M36": ("vlm_judge", "lpips_vgg", "dinov2"), "M37": ("vlm_judge",)}
-_OF_AN_EXPANSION = {"M26": (), "M27": (), "M28": ("hpsv3",), "M29": ("hpsv3",), "M30": ("hpsv3",)}
 
 _NEEDS = {"text": "the case gives no scene description ('text')",
           "image": "the case gives no input image ('image')",
@@ -62,12 +60,6 @@ def _of_a_world(scorers: tuple[str, ...], need: str) -> Callable[[Observations],
     return compute
 
 
-def _of_two_worlds(what: str) -> Callable[[Observations], Outcome]:
-    def compute(obs: Observations) -> Outcome:
-        return untested(f"it compares a world before and after {what}; only one world was given")
-    return compute
-
-
 @spatial_metric("M39", observations=("spatial.locations",), scorers=("hpsv3",),
                 reads=("sampler", "usability", "views", "scale"))
 def place_hpsv3_f1(obs: Observations) -> Outcome:
@@ -82,7 +74,3 @@ def place_hpsv3_f1(obs: Observations) -> Outcome:
 
 for _id, (_scorers, _need) in _OF_A_WORLD.items():
     spatial_metric(_id, scorers=_scorers)(_of_a_world(_scorers, _need))
-for _id, _scorers in _OF_AN_EDIT.items():
-    spatial_metric(_id, scorers=_scorers)(_of_two_worlds("an edit"))
-for _id, _scorers in _OF_AN_EXPANSION.items():
-    spatial_metric(_id, scorers=_scorers)(_of_two_worlds("an expansion"))

@@ -39,8 +39,9 @@ class Placement:
 @observation("spatial.collision_rays", label="preparing the ray caster", reads=COLLISION)
 def _collision_rays(obs: Observations) -> Any:
     from spatialbench.renderers.raycast import MeshRayCaster
+    from spatialbench.world.collision import true_facing
 
-    mesh = obs.world.collision.mesh
+    mesh = true_facing(obs.world.collision)  # the diagnostics go by the side of a face that a ray meets
     return None if mesh is None else MeshRayCaster(mesh.vertices, mesh.faces)
 
 
@@ -48,6 +49,7 @@ def _collision_rays(obs: Observations) -> Any:
              needs=("spatial.collision_rays",))
 def _placement(obs: Observations) -> Placement:
     from spatialbench.physics.placement import plan_trials, run_plan
+    from spatialbench.renderers._threads import thread_count
 
     mesh, settings = obs.world.collision.mesh, obs.protocol.placement
     support = obs.world.supports[0] if obs.world.supports else None
@@ -55,6 +57,7 @@ def _placement(obs: Observations) -> Placement:
         return Placement(support, (), {})
     rays = obs.get("spatial.collision_rays")
     planned = tuple(plan_trials(support, rays, settings))
+    # In other processes: a crash of PyBullet costs this metric, not the run.
     results = run_plan(mesh.vertices, mesh.faces, support, planned, settings, references=REFERENCES,
-                       raycaster=rays, progress=obs.progress)
+                       raycaster=rays, progress=obs.progress, workers=thread_count())
     return Placement(support, planned, {k: tuple(v) for k, v in results.items()})

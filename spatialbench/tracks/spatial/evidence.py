@@ -1,0 +1,308 @@
+"""Reads what a case gives in place of a model: masks, judge answers, feature maps, rewards; nothing is trusted."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatialbench.errors import CorruptInputError, MissingInputError, UnsupportedFormatError
+from spatialbench.metrics.editing import Operation, chosen_views
+from spatialbench.types import EditCase, ExpandCase, Protocol
+from spatialbench.types.evidence import VIEW
+
+__all__ = ["PROBES", "EditGiven", "ExpandGiven", "Judged", "edit_evidence", "evidence_names", "expand_evidence",
+           "located_in", "target_views"]
+
+PROBES = 6
+"""Origin probes: the six cube faces."""
+Mask = NDArray[np.bool_]
+Masks = tuple["Mask | None", ...]
+_MAX_VIEWS = 100
+_MAX_ARRAY = 1 << 29
+_MAX_JSON = 1 << 20
+_REWARDS = ("junction_after", "origin_before", "origin_after", "path_before", "path_after")
+_MODES = ("1", "L", "P", "RGB", "RGBA")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Answers of a judge, one a view: whether it satisfies the instruction. ``before`` is kept and gates nothing."""
+
+    views: tuple[int, ...]
+    after: tuple[bool, ...]
+    before: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class EditGiven:
+    """Evidence of an edit, checked against the protocol and the views that it is of.
+
+    Attributes
+    ----------
+    box : centre [3] and size [3] of the target, source frame and unit of the world before; or None.
+    probe_masks : six, of the world that the target is sought in, None where it is not seen; or None.
+    before, after : a mask for each orbit view [H,W], None where the target is not seen; or None.
+    judge, lpips [V,H,W], dino ([V,P,D], [V,P,D]) : of the chosen views, in order; or None. Without masks that say which
+        these are, a judge's are any orbit views.
+    """
+
+    box: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    probe_masks: Masks | None = None
+    before: Masks | None = None
+    after: Masks | None = None
+    judge: Judged | None = None
+    lpips: NDArray[np.float32] | None = None
+    dino: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ExpandGiven:
+    """Rewards by frame set: ``junction_after`` [T] and so on; those that the file has."""
+
+    rewards: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def located_in(operation: Operation) -> str:
+    """The world in which the target is sought: ``after`` for additions and replacements, else ``before``."""
+    return "after" if operation in ("addition", "replacement") else "before"
+
+
+def evidence_names(case: EditCase | ExpandCase | None, there: Callable[[str], bool]) -> dict[str, str]:
+    """Key -> path relative to the case file: ``judge``, ``masks_before.07`` (only views whose file is ``there``)."""
+    if case is None or case.evidence is None:
+        return {}
+    out = {}
+    for key in sorted(type(case.evidence).model_fields):
+        path = getattr(case.evidence, key)
+        if not isinstance(path, str):
+            continue
+        if VIEW not in path:
+            out[key] = path
+            continue
+        views = [(k, path.replace(VIEW, f"{k:02d}")) for k in range(_MAX_VIEWS)]
+        found = {f"{key}.{k:02d}": p for k, p in views if there(p)}
+        out |= found or {f"{key}.00": views[0][1]}
+    return out
+
+
+def edit_evidence(case: EditCase | None, files: Mapping[str, Path], protocol: Protocol) -> EditGiven:
+    """Read the evidence of an edit; ``files`` as :func:`evidence_names`, resolved.
+
+    Raises
+    ------
+    MissingInputError : a file is not there, or there is not one mask.
+    UnsupportedFormatError, CorruptInputError : what it holds is not what it should be, or of other views.
+    """
+    if case is None or case.evidence is None:
+        return EditGiven()
+    given, rule, lens = case.evidence, protocol.editing, protocol.views.lens
+    box = None
+    if given.target_box is not None:
+        low, high = np.array(given.target_box.low), np.array(given.target_box.high)
+        box = ((low + high) / 2, high - low)
+    probe = protocol.views.probe_size
+    probes = _masks(files, "probe_masks", PROBES, (probe, probe))
+    before = _masks(files, "masks_before", rule.orbit_views, (lens.height, lens.width))
+    after = _masks(files, "masks_after", rule.orbit_views, (lens.height, lens.width))
+    views: tuple[int, ...] = tuple(range(PROBES))
+    known = True
+    if case.operation != "global":
+        located = before if located_in(case.operation) == "before" else after
+        views, known = () if located is None else target_views(located, rule.views), located is not None
+    judge = lpips = dino = None
+    if "judge" in files:
+        judge = _judge(files["judge"], views if known else None, protocol)
+    if "lpips" in files:
+        lpips = _of_views(files["lpips"], "maps", views, (lens.height, lens.width)).astype(np.float32)
+        if not ((lpips >= 0) & np.isfinite(lpips)).all():
+            raise CorruptInputError("holds distances that are negative or not finite", where=f"{files['lpips']}, maps",
+                                    todo="Give spatial LPIPS maps")
+    if "dino" in files:
+        dino = (_tokens(files["dino"], "before", views), _tokens(files["dino"], "after", views))
+        if dino[0].shape != dino[1].shape:
+            raise CorruptInputError(f"'before' is {dino[0].shape} and 'after' {dino[1].shape}",
+                                    where=str(files["dino"]), todo="Take both from one model")
+    return EditGiven(box, probes, before, after, judge, lpips, dino)
+
+
+def target_views(masks: Masks, most: int) -> tuple[int, ...]:
+    """The orbit views that are looked at: up to ``most`` of those in which the target is seen (OPEN-21)."""
+    return chosen_views([m is not None and bool(m.any()) for m in masks], most)
+
+
+def expand_evidence(case: ExpandCase | None, files: Mapping[str, Path], protocol: Protocol) -> ExpandGiven:
+    """Read the evidence of an expansion; raises as :func:`edit_evidence`."""
+    if case is None or "rewards" not in files:
+        return ExpandGiven()
+    path, rewards = files["rewards"], {}
+    with _npz(path) as archive:
+        names = _members(archive)
+        unknown = sorted(set(names) - set(_REWARDS))
+        if unknown:
+            raise CorruptInputError(f"holds '{unknown[0]:.60}', which no metric reads", where=str(path),
+                                    todo=f"Known: {', '.join(_REWARDS)}")
+        for name in names:
+            frames = protocol.expansion.path_frames if name.startswith("path") else protocol.views.ring_frames
+            array = _read(archive, path, name, (frames,), "f").astype(np.float64)
+            if not np.isfinite(array).all():
+                raise CorruptInputError("holds rewards that are not finite", where=f"{path}, {name}",
+                                        todo="Give a number for each frame")
+            rewards[name] = array
+    for a, b in (("origin_before", "origin_after"), ("path_before", "path_after")):
+        if (a in rewards) != (b in rewards):
+            raise CorruptInputError(f"holds only one of '{a}' and '{b}'", where=str(path), todo="Give both or neither")
+    return ExpandGiven(rewards)
+
+
+def _masks(files: Mapping[str, Path], key: str, views: int, size: tuple[int, int]) -> Masks | None:
+    """One mask a view [H,W]; None for a view without one."""
+    if key in files:
+        with _npz(files[key]) as archive:
+            stack = _read(archive, files[key], "masks", (views, *size), "bui")
+        return tuple(m != 0 if m.any() else None for m in stack)
+    numbers = {int(name.rpartition(".")[2]): path for name, path in files.items() if name.startswith(f"{key}.")}
+    if not numbers:
+        return None
+    last = max(numbers)
+    if last >= views:
+        raise CorruptInputError(f"is of view {last}, and there are {views} from 00", where=str(numbers[last]),
+                                todo="Number them as the frames that --frames writes")
+    return tuple(_mask(numbers[k], size) if k in numbers else None for k in range(views))
+
+
+def _mask(path: Path, size: tuple[int, int]) -> Mask | None:
+    """A PNG as mask: at least half of white is target; transparent pixels are not."""
+    from PIL import Image
+
+    _present(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=["PNG"]) as image:
+                if (image.height, image.width) != size:
+                    raise CorruptInputError(f"is {image.width}x{image.height}, and the view {size[1]}x{size[0]}",
+                                            where=str(path), todo="Segment the frames that --frames writes")
+                if image.mode not in _MODES:
+                    raise UnsupportedFormatError(f"is a PNG of the mode '{image.mode}'", where=str(path),
+                                                 todo="Write 8-bit gray: 255 on the target, 0 elsewhere")
+                clear = np.asarray(image.convert("RGBA"))[..., 3] < 128
+                mask = (np.asarray(image.convert("L")) >= 128) & ~clear
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise CorruptInputError(f"is no PNG that can be read ({error})", where=str(path),
+                                todo="Write the mask again") from None
+    return mask if mask.any() else None
+
+
+def _judge(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> Judged:
+    _present(path)
+    try:
+        if path.stat().st_size > _MAX_JSON:
+            raise CorruptInputError("is larger than 1 MiB", where=str(path), todo="Give answers only")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CorruptInputError(f"is no JSON ({error})", where=str(path), todo="Write it again") from None
+    keys = ("views", "before", "after")
+    if not isinstance(data, dict) or set(data) - set(keys) or not {"views", "after"} <= set(data):
+        raise CorruptInputError(f"must hold {', '.join(keys)} ('before' may be left out)", where=str(path),
+                                todo='Write {"views": [0, 4], "after": [true, false]}')
+    if views is None:
+        views = _some_views(data["views"], path, protocol)
+    _same_views(data["views"], views, path)
+    for key in keys[1:]:
+        answers = data.get(key, [])
+        if not isinstance(answers, list) or any(type(a) is not bool for a in answers):
+            raise CorruptInputError("must be a list of true and false", where=f"{path}, {key}", todo="Correct it")
+        if key in data and len(answers) != len(views):
+            raise CorruptInputError(f"has {len(answers)} answers for {len(views)} views", where=f"{path}, {key}",
+                                    todo="Give one for each view")
+    return Judged(views, tuple(data["after"]), tuple(data.get("before", ())))
+
+
+def _some_views(said: object, path: Path, protocol: Protocol) -> tuple[int, ...]:
+    """Orbit views that a judge has looked at, where no masks say which these had to be."""
+    orbit, most = protocol.editing.orbit_views, protocol.editing.views
+    if (not isinstance(said, list) or any(type(v) is not int or not 0 <= v < orbit for v in said)
+            or said != sorted(set(said)) or len(said) > most):
+        raise CorruptInputError(f"'views' must be at most {most} of 0 to {orbit - 1}, ascending", where=str(path),
+                                todo="Give the orbit views that were judged")
+    return tuple(said)
+
+
+def _of_views(path: Path, name: str, views: tuple[int, ...], shape: tuple[int | None, ...]) -> NDArray[Any]:
+    with _npz(path) as archive:
+        _same_views(_read(archive, path, "views", (None,), "iu").tolist(), views, path)
+        return _read(archive, path, name, (len(views), *shape), "f")
+
+
+def _tokens(path: Path, name: str, views: tuple[int, ...]) -> NDArray[np.float32]:
+    from spatialbench.tracks.spatial.edit_views import PATCHES
+
+    tokens = _of_views(path, name, views, (PATCHES, PATCHES, None)).astype(np.float32)
+    lengths = np.linalg.norm(tokens.astype(np.float64), axis=-1)
+    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+        raise CorruptInputError("holds a token that is zero or not finite", where=f"{path}, {name}",
+                                todo="Give the last layer's patch tokens")
+    return tokens.reshape(len(views), PATCHES * PATCHES, tokens.shape[-1])
+
+
+def _same_views(said: object, views: tuple[int, ...], path: Path) -> None:
+    if said != list(views):
+        raise CorruptInputError(f"is of the views {said}, and {list(views)} are looked at", where=str(path),
+                                todo="Give it for these views, in this order")
+
+
+def _present(path: Path) -> None:
+    if not path.is_file():
+        raise MissingInputError("no such file, and the case names it as evidence", where=str(path),
+                                todo="Correct the path, which is relative to the case file")
+
+
+def _npz(path: Path) -> zipfile.ZipFile:
+    _present(path)
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise CorruptInputError(f"is no npz file ({error})", where=str(path),
+                                todo="Write it with numpy.savez_compressed") from None
+
+
+def _members(archive: zipfile.ZipFile) -> list[str]:
+    return sorted(n.removesuffix(".npy") for n in archive.namelist())
+
+
+def _read(archive: zipfile.ZipFile, path: Path, name: str, shape: tuple[int | None, ...], kinds: str) -> NDArray[Any]:
+    """One array; its header is checked before its data are read. ``None`` in ``shape`` stands for any length."""
+    where = f"{path}, {name}"
+    try:
+        with archive.open(f"{name}.npy") as f:
+            version = np.lib.format.read_magic(f)
+            header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            have, fortran, dtype = header(f)
+            fits = len(have) == len(shape) and all(b is None or a == b for a, b in zip(have, shape, strict=True))
+            if not fits or dtype.kind not in kinds:
+                words = "x".join("any" if n is None else str(n) for n in shape)
+                raise CorruptInputError(f"is {dtype} {'x'.join(map(str, have))}, and must be {words} of kind "
+                                        f"{' or '.join(kinds)}", where=where, todo="Correct it")
+            count = int(np.prod(have, dtype=object))
+            if count * dtype.itemsize > _MAX_ARRAY:
+                raise CorruptInputError(f"holds {count:,} values, more than {_MAX_ARRAY >> 20} MiB", where=where,
+                                        todo="Give fewer or smaller ones")
+            data = f.read(count * dtype.itemsize)
+    except KeyError:
+        raise CorruptInputError(f"holds no array '{name}'", where=str(path),
+                                todo=f"It has: {', '.join(_members(archive))[:200]}") from None
+    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+            zlib.error) as error:
+        raise CorruptInputError(f"cannot be read ({error})", where=where, todo="Write it again") from None
+    if len(data) != count * dtype.itemsize:
+        raise CorruptInputError("is cut off", where=where, todo="Write it again")
+    return np.frombuffer(data, dtype).reshape(have, order="F" if fortran else "C")
