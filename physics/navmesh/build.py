@@ -66,7 +66,7 @@ def build_navmesh(vertices: ArrayLike, faces: ArrayLike, settings: NavMeshSettin
 
 
 def _checked_vertices(vertices: ArrayLike) -> NDArray[np.float32]:
-    given: NDArray[Any] = np.asarray(vertices)
+    given = _array(vertices, "vertices")
     if given.size == 0:
         given = given.reshape(0, 3).astype(np.float32)
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
@@ -83,7 +83,7 @@ def _checked_vertices(vertices: ArrayLike) -> NDArray[np.float32]:
 
 
 def _checked_faces(faces: ArrayLike, n_vertices: int) -> NDArray[np.int32]:
-    given: NDArray[Any] = np.asarray(faces)
+    given = _array(faces, "faces")
     if given.size == 0:
         return np.zeros((0, 3), np.int32)
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
@@ -96,3 +96,11 @@ def _checked_faces(faces: ArrayLike, n_vertices: int) -> NDArray[np.int32]:
                                 f"the first is {given[k].tolist()}", where=f"navmesh, face {k}",
                                 todo="Remove or repair them")
     return np.ascontiguousarray(given, dtype=np.int32)
+
+
+def _array(given: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(given)
+    except ValueError as e:
+        raise CorruptInputError(f"{name} are lists of unequal length ({e})", where="navmesh",
+                                todo="Give three numbers in each") from e

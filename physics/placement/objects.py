@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.errors import SimulationError, UsageError
-from spatialbench.physics.placement.plate import plate_mass
+from spatialbench.physics.placement.release import plate_mass
 from spatialbench.types.placement import PlacedObject, PlacementSettings
 
 __all__ = ["BUILT_IN", "bottom", "built_in", "height", "hull_object", "lowest_point_of", "object_mesh", "plan_radius",

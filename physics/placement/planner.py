@@ -12,7 +12,7 @@ from spatialbench.errors import SimulationError, UsageError
 from spatialbench.physics.placement.heights import REFERENCES, missing_below, reference_heights
 from spatialbench.physics.placement.objects import bottom, height, plan_radius
 from spatialbench.physics.placement.outline import Boundary
-from spatialbench.physics.placement.plate import Release, release_over
+from spatialbench.physics.placement.release import Release, release_over
 from spatialbench.physics.placement.simulate import CROP_MARGIN, Progress, run_trials
 from spatialbench.types.placement import PlacedObject, PlacementSettings, PlannedTrial, Support, TrialResult
 from spatialbench.types.rays import RayCaster

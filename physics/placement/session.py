@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.physics.placement.backend import bullet_client
-from spatialbench.physics.placement.plate import Quaternion, Release, Vec3
+from spatialbench.physics.placement.release import Quaternion, Release, Vec3
 from spatialbench.physics.placement.static_scene import add_static_scene
-from spatialbench.types.placement import PlacedObject, PlacementSettings
+
+if TYPE_CHECKING:
+    from spatialbench.types.placement import PlacedObject, PlacementSettings
 
 __all__ = ["Motion", "Session", "open_session"]
 

@@ -13,7 +13,7 @@ from spatialbench.errors import UsageError
 from spatialbench.physics.placement.diagnostics import release_diagnostics, rest_diagnostics
 from spatialbench.physics.placement.objects import lowest_point_of, plate
 from spatialbench.physics.placement.outline import Boundary
-from spatialbench.physics.placement.plate import Release, plate_axis
+from spatialbench.physics.placement.release import Release, plate_axis
 from spatialbench.physics.placement.session import Motion, open_session
 from spatialbench.physics.placement.static_scene import check_mesh, crop_to_plan, with_area
 from spatialbench.types.placement import PlacedObject, PlacementSettings, TrialResult

@@ -27,7 +27,12 @@ def check_mesh(vertices: ArrayLike, faces: ArrayLike) -> Mesh:
     ------
     SimulationError : wrong shape, vertices that are not finite, or indices out of range.
     """
-    v, f = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
+    try:
+        v, f = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
+    except (TypeError, ValueError) as error:
+        raise SimulationError(f"vertices and faces are no arrays of numbers ({error})", where="collision mesh",
+                              todo="Give vertices [V,3] and faces [F,3]; lists in lists must be of equal length") \
+            from error
     if f.size == 0 or v.size == 0:
         if f.size:
             raise SimulationError(f"{len(f)} faces but no vertices", where="collision mesh",

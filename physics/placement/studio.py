@@ -22,14 +22,17 @@ from spatialbench.types.camera import Camera, look_at_pose
 from spatialbench.types.placement import PlacedObject, TrialResult
 from spatialbench.types.rays import RayCaster
 
-__all__ = ["BODY_COLOR", "LOW_COLOR", "SCENE_COLOR", "Studio", "add_picture", "plan_camera", "project", "viewpoint"]
+__all__ = ["BODY_COLOR", "CHUNK", "LOW_COLOR", "SCENE_COLOR", "Studio", "add_picture", "plan_camera", "project",
+           "viewpoint"]
 
 SCENE_COLOR = (0.88, 0.82, 0.70, 1.0)
 LOW_COLOR = (0.60, 0.66, 0.74, 1.0)
 BODY_COLOR = (0.10, 0.25, 0.95, 1.0)
 _LIGHT = (0.6, -0.8, 1.6)
-_CHUNK = 40_000
-"""Triangles of one body: each has three vertices of its own, of at most 131,072."""
+CHUNK = 20_000
+"""Triangles of one body: each has three vertices of its own a side, of at most 131,072."""
+_CARRIES = 0.5
+"""Cosine of the steepest slope that something may rest on, with room to spare."""
 _NEAR, _FAR = 0.02, 60.0
 _DISTANCE, _FOV = 0.95, 40.0
 _EDGE = 0.02
@@ -64,8 +67,8 @@ class Studio:
         self._p = p
         low = v[f][:, :, 2].mean(axis=1) < level
         for part, color in ((f[low], LOW_COLOR), (f[~low], SCENE_COLOR)):
-            for start in range(0, len(part), _CHUNK):
-                add_picture(p, self._scene, v, part[start:start + _CHUNK], color)
+            for start in range(0, len(part), CHUNK):
+                add_picture(p, self._scene, v, part[start:start + CHUNK], color)
         self._bodies = [add_picture(p, c, *object_mesh(placed), BODY_COLOR) for c in (self._scene, self._alone)]
 
     def __enter__(self) -> Studio:
@@ -121,8 +124,14 @@ def _edged(rgb: Picture, depth: NDArray[np.float32]) -> Picture:
 
 def add_picture(p: Any, client: int, v: NDArray[np.float64], f: NDArray[np.int64],
                 color: tuple[float, float, float, float]) -> int:
-    """A body that is only seen, with flat faces; its number. At most 43,690 faces."""
+    """A body that is only seen, with flat faces; its number. At most 21,845 faces.
+
+    The renderer draws faces from their front alone. What a body can rest on is given both sides, since it also carries
+    where it is wound the wrong way; walls are not, since a camera may stand behind one.
+    """
     t = v[f]
+    across = np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0])
+    t = np.concatenate([t, t[np.abs(across[:, 2]) > _CARRIES * np.linalg.norm(across, axis=1)][:, ::-1]])
     normals = np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-30
     corners = t.reshape(-1, 3)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.physics.placement.backend import load_pybullet
 from spatialbench.physics.placement.outline import Boundary
-from spatialbench.physics.placement.plate import Release
+from spatialbench.physics.placement.release import Release
 from spatialbench.physics.placement.simulate import CROP_MARGIN, near_faces
 from spatialbench.physics.placement.static_scene import check_mesh, with_area
 from spatialbench.physics.placement.workers import end_words, start_process, write_job

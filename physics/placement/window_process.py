@@ -10,19 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spatialbench.physics.placement.objects import plan_radius
-from spatialbench.physics.placement.plate import Release
+from spatialbench.physics.placement.release import Release
 from spatialbench.physics.placement.session import Session, open_session
-from spatialbench.physics.placement.studio import BODY_COLOR, LOW_COLOR, SCENE_COLOR, add_picture
+from spatialbench.physics.placement.studio import BODY_COLOR, CHUNK, LOW_COLOR, SCENE_COLOR, add_picture
 from spatialbench.physics.placement.worker import read_job
 
-__all__ = ["Controls", "Window", "main"]
+__all__ = ["Controls", "Window", "dotted", "main"]
 
 OPTIONS = "--width=1280 --height=800 --background_color_red=1 --background_color_green=1 --background_color_blue=1"
 _HELP = "space: play/pause   S: step   R: replay   N/P: next/previous trial   Q: quit"
 _STRIDE = 4
 """Steps between two pictures: 60 a second at 240 steps."""
-_CHUNK = 40_000
+_SPACING, _MOST_DOTS = 0.004, 5000
 _OUTLINE, _PATH, _CONTACT = (0.05, 0.15, 0.7), (0.9, 0.5, 0.0), (0.9, 0.0, 0.4)
 _GOOD, _BAD, _TEXT = (0.05, 0.5, 0.2), (0.8, 0.1, 0.1), (0.1, 0.1, 0.1)
 Color = tuple[float, float, float]
@@ -81,6 +84,7 @@ class Window:
     _text: int = -1
     _last: tuple[float, ...] = ()
     _contacts: list[int] = field(default_factory=list)
+    _held: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.controls = Controls(len(self.trials))
@@ -96,8 +100,8 @@ class Window:
             p.changeVisualShape(fixed, -1, rgbaColor=(0, 0, 0, 0), physicsClientId=c)
         low = v[f][:, :, 2].mean(axis=1) < level
         for part, color in ((f[low], LOW_COLOR), (f[~low], SCENE_COLOR)):
-            for start in range(0, len(part), _CHUNK):
-                add_picture(p, c, v, part[start:start + _CHUNK], color)
+            for start in range(0, len(part), CHUNK):
+                add_picture(p, c, v, part[start:start + CHUNK], color)
         p.configureDebugVisualizer(p.COV_ENABLE_RENDERING, 1, physicsClientId=c)
 
     def begin(self) -> None:
@@ -112,10 +116,8 @@ class Window:
         self.body, _ = self.session.put(release)
         p.changeVisualShape(self.body, -1, rgbaColor=BODY_COLOR, physicsClientId=c)
         self._last = release.centre
-        for ring in self.rings:
-            for (x0, y0), (x1, y1) in zip(ring, ring[1:] + ring[:1], strict=True):
-                z = t["surface_z"] + 0.003
-                self._items.append(self._line((x0, y0, z), (x1, y1, z), _OUTLINE, 3))
+        edge = np.vstack([dotted(np.array(ring)) for ring in self.rings])
+        self._items.append(self._dots(np.column_stack([edge, np.full(len(edge), t["surface_z"] + 0.003)]), _OUTLINE))
         self._items.append(self._say(_HELP, 0.15, 1.0, _TEXT))
         distance = 9.0 * max(0.06, plan_radius(self.session.placed))
         p.resetDebugVisualizerCamera(distance, 30.0, -35.0, t["centre"], physicsClientId=c)
@@ -132,9 +134,9 @@ class Window:
         self.step += steps
         here = s.pose(self.body)[:3]
         if sum((a - b) ** 2 for a, b in zip(here, self._last, strict=True)) > 0.002**2 and len(self._items) < 2000:
-            self._items.append(self._line(self._last, here, _PATH, 3))
+            self._items.append(self._line(self._last, here, _PATH))
             self._last = here
-        if self.step % 24 < steps or self.over:
+        if self.step % 24 < steps or self.over or not self.controls.playing:
             self._draw_contacts()
             self._head()
 
@@ -165,7 +167,11 @@ class Window:
         p = self.session.p
         events: Mapping[int, int] = p.getKeyboardEvents(physicsClientId=self.session.client)
         names = {32: "space", 27: "escape", **{ord(k): k for k in "srnpq"}}
-        return [names[k] for k, state in events.items() if k in names and state & p.KEY_WAS_TRIGGERED]
+        # A key that went down and up since the last look is only told as released.
+        went_down = [k for k, state in events.items() if state & p.KEY_WAS_TRIGGERED
+                     or (state & p.KEY_WAS_RELEASED and k not in self._held)]
+        self._held = frozenset(k for k, state in events.items() if state & p.KEY_IS_DOWN)
+        return [names[k] for k in went_down if k in names]
 
     def _head(self) -> None:
         t = self.trials[self.controls.trial]
@@ -180,18 +186,38 @@ class Window:
         p, c = self.session.p, self.session.client
         for item in self._contacts:
             p.removeUserDebugItem(item, physicsClientId=c)
+        self._contacts = []
         points = [k[6] for fixed in self.session.scene
                   for k in p.getContactPoints(self.body, fixed, physicsClientId=c) if k[8] <= 0.001][:40]
-        self._contacts = [self._line(x, (x[0], x[1], x[2] + 0.04), _CONTACT, 4) for x in points]
+        if points:  # a stroke of 4 cm at each, since the body hides the point itself
+            strokes = np.array(points)[:, None] + np.linspace(0, 0.04, 21)[:, None] * [0.0, 0.0, 1.0]
+            self._contacts = [self._dots(strokes.reshape(-1, 3), _CONTACT)]
 
-    def _line(self, a: Any, b: Any, color: Color, width: float) -> int:
-        return int(self.session.p.addUserDebugLine(a, b, color, width, physicsClientId=self.session.client))
+    def _line(self, a: Any, b: Any, color: Color) -> int:
+        return int(self.session.p.addUserDebugLine(a, b, color, 3, physicsClientId=self.session.client))
+
+    def _dots(self, points: NDArray[np.float64], color: Color) -> int:
+        """All at once: a line takes as long as a picture of the window, and outlines have hundreds."""
+        return int(self.session.p.addUserDebugPoints(points.tolist(), [color] * len(points), 3,
+                                                     physicsClientId=self.session.client))
 
     def _say(self, text: str, above: float, size: float, color: Color, replace: int = -1) -> int:
         x, y, z = self.trials[self.controls.trial]["centre"]
         more = {"replaceItemUniqueId": replace} if replace >= 0 else {}
         return int(self.session.p.addUserDebugText(text, (x, y, z + above), color, size,
                                                    physicsClientId=self.session.client, **more))
+
+
+def dotted(ring: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[N,2] points at most 4 mm apart, or as many as are drawn fast, along a closed outline [K,2], its corners first
+    of each side."""
+    d = np.roll(ring, -1, axis=0) - ring
+    length = np.hypot(d[:, 0], d[:, 1])
+    spacing = max(_SPACING, float(length.sum()) / _MOST_DOTS)
+    n = np.maximum(np.ceil(length / spacing).astype(np.int64), 1)
+    side = np.repeat(np.arange(len(ring)), n)
+    t = (np.arange(len(side)) - np.repeat(np.cumsum(n) - n, n)) / n[side]
+    return ring[side] + t[:, None] * d[side]
 
 
 def main() -> None:

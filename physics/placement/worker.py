@@ -8,29 +8,36 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError, SpatialbenchError
-from spatialbench.physics.placement.plate import Release
+from spatialbench.physics.placement.release import Release
 from spatialbench.physics.placement.session import Motion, Session, open_session
-from spatialbench.types.placement import PlacedObject, PlacementSettings
+
+if TYPE_CHECKING:
+    from spatialbench.types.placement import PlacedObject, PlacementSettings
 
 __all__ = ["main", "read_job", "serve"]
 
 Drop = Callable[[Session, Release, int], Motion]
-Job = tuple[NDArray[np.float64], NDArray[np.int64], PlacementSettings, PlacedObject, dict[str, Any]]
+Job = tuple[NDArray[np.float64], NDArray[np.int64], "PlacementSettings", "PlacedObject", dict[str, Any]]
 
 
 def read_job(folder: Path) -> Job:
-    """(vertices, faces, settings, body, the whole job) as :func:`.workers.write_job` has left them."""
+    """(vertices, faces, settings, body, the whole job) as :func:`.workers.write_job` has left them.
+
+    Settings and body have the attributes of their types and no more: to import these takes longer than a trial.
+    """
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     body = dict(job["placed"])
     body["size"], body["hull"] = tuple(body["size"]), np.array(body["hull"], dtype=np.float64).reshape(-1, 3)
     v, f = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("vertices", "faces"))
-    return v, f, PlacementSettings.model_validate(job["settings"]), PlacedObject(**body), job
+    settings, placed = SimpleNamespace(**job["settings"]), SimpleNamespace(**body)
+    return v, f, cast("PlacementSettings", settings), cast("PlacedObject", placed), job
 
 
 def main() -> None:

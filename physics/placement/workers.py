@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError, SimulationError
 from spatialbench.physics.placement.backend import load_pybullet
-from spatialbench.physics.placement.plate import Release
+from spatialbench.physics.placement.release import Release
 from spatialbench.physics.placement.session import Motion
 from spatialbench.types.placement import PlacedObject, PlacementSettings
 
@@ -33,6 +34,9 @@ __all__ = ["WORKER", "end_words", "run_in_processes", "start_process", "write_jo
 WORKER = "spatialbench.physics.placement.worker"
 _STARTS = 2
 """A worker that ends before it is ready is started again once."""
+ALONE = 0.6
+"""Seconds that the first worker is alone with few releases: light ones are done before others have started."""
+_FEW = 24
 Progress = Any
 
 
@@ -70,7 +74,7 @@ def run_in_processes(v: NDArray[np.float64], f: NDArray[np.int64], settings: Pla
     Parameters
     ----------
     v, f : checked mesh, as :func:`~spatialbench.physics.placement.session.open_session` takes it.
-    workers : processes at most.
+    workers : processes at most; where few releases are asked for, the others start when the first is not done soon.
     module : whose ``main()`` is the worker; our own when empty.
 
     Raises
@@ -91,12 +95,19 @@ def run_in_processes(v: NDArray[np.float64], f: NDArray[np.int64], settings: Pla
         drivers = [_Driver(folder, module, releases, todo, done, stop)
                    for _ in range(max(1, min(workers, len(releases))))]
         threads = [threading.Thread(target=d.run, daemon=True) for d in drivers]
+        started: list[threading.Thread] = []
+        until = time.monotonic() + (ALONE if len(releases) <= _FEW else 0.0)
         try:
-            for t in threads:
-                t.start()
             out: dict[int, Motion] = {}
             while len(out) < len(releases):
-                news = done.get()
+                while len(started) < (len(threads) if time.monotonic() >= until else 1):
+                    started.append(threads[len(started)])
+                    started[-1].start()
+                try:
+                    news = done.get(timeout=None if len(started) == len(threads) else
+                                    max(0.0, until - time.monotonic()))
+                except queue.Empty:
+                    continue
                 if isinstance(news, Exception):
                     raise news
                 out[news[0]] = news[1]
@@ -106,7 +117,7 @@ def run_in_processes(v: NDArray[np.float64], f: NDArray[np.int64], settings: Pla
             stop.set()
             for d in drivers:
                 d.kill()
-            for t in threads:
+            for t in started:
                 t.join()
     return [out[k] for k in range(len(releases))]
 

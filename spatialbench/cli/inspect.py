@@ -11,7 +11,7 @@ import click
 
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
-from spatialbench.errors import InputError, UsageError
+from spatialbench.cli.refusal import told_as_json
 
 if TYPE_CHECKING:
     from spatialbench.runs.inspection import Inspection
@@ -48,7 +48,7 @@ def inspect(file: Path, case: Path | None, out: Path | None, protocol: str, fram
     from spatialbench.types import load_case, load_protocol
 
     ensure_kernel_cache()
-    try:
+    with told_as_json(as_json):
         rules, asked = load_protocol(protocol), None if case is None else load_case(case)
         if out is not None:
             check_folder(out)
@@ -57,11 +57,6 @@ def inspect(file: Path, case: Path | None, out: Path | None, protocol: str, fram
             if out is not None:
                 tell("drawing it (the first time on a machine it compiles)", 0, 0)
                 _write(out, found)
-    except (InputError, UsageError) as error:
-        if as_json:
-            click.echo(json.dumps({"error": {"class": type(error).__name__, "message": str(error),
-                                             "where": error.where}}))
-        raise
     if as_json:
         click.echo(json.dumps(found.as_json()))
         return

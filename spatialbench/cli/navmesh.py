@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from spatialbench.cli.options import reading_options
 from spatialbench.cli.progress import progress_line
-from spatialbench.errors import SpatialbenchError, UsageError
+from spatialbench.cli.refusal import told_as_json
+from spatialbench.errors import UsageError
 from spatialbench.physics.navmesh import NavPath, navmesh_backend_names
 from spatialbench.types import NavMesh, NavMeshSettings, PlanGrid, Scene, TriangleMesh
+
+if TYPE_CHECKING:
+    from spatialbench.scene.reading import ReadOptions
 
 __all__ = ["Walk", "navmesh", "walk_json", "walk_over"]
 
@@ -120,40 +125,38 @@ def _point(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.option("--from", "start", callback=_point, metavar="X,Y",
               help="Start of a path, m in plan (x,y of a Z-up file, x,z of a Y-up one).")
 @click.option("--to", "goal", callback=_point, metavar="X,Y", help="Its end.")
+@reading_options
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="Folder for navmesh.png, .glb, .obj and .json [default: nothing is written].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else; a refusal is JSON too.")
 def navmesh(mesh: Path, up: str | None, profile: str, backend: str, start: tuple[float, float] | None,
-            goal: tuple[float, float] | None, out: Path | None, as_json: bool) -> None:
+            goal: tuple[float, float] | None, reading: ReadOptions, out: Path | None, as_json: bool) -> None:
     """Build habitat-sim's NavMesh of MESH and say how much of it can be walked on.
 
     MESH is taken as it is, in its own frame: its numbers are metres, nothing is anchored, cropped, scaled or turned
     over (that is what 'spatialbench run' does).
     """
     from spatialbench.runs.cache import ensure_kernel_cache
+    from spatialbench.runs.store import check_folder
     from spatialbench.scene import load_scene
 
-    if (start is None) != (goal is None):
-        raise UsageError("a path has two ends", where="--from, --to", todo="Give both, or neither")
-    ensure_kernel_cache()
-    try:
-        with progress_line(not as_json) as tell:
-            tell("reading the mesh", 0, 0)
-            scene = load_scene(mesh)
-            surface = _surface(scene)
-            axis = up or _prior_up(scene)
-            tell("building the NavMesh", 0, 0)
-            walk = walk_over(surface, axis, NavMeshSettings(profile=profile), backend,
-                             None if start is None or goal is None else (start, goal))
-            found = walk_json(walk)
-            if out is not None:
-                tell("writing", 0, 0)
-                _write(out, walk, found)
-    except SpatialbenchError as error:
-        if as_json:
-            click.echo(json.dumps({"error": {"class": type(error).__name__, "message": str(error),
-                                             "where": error.where}}))
-        raise
+    with told_as_json(as_json), progress_line(not as_json) as tell:
+        if (start is None) != (goal is None):
+            raise UsageError("a path has two ends", where="--from, --to", todo="Give both, or neither")
+        if out is not None:
+            check_folder(out)
+        ensure_kernel_cache()
+        tell("reading the mesh", 0, 0)
+        scene = load_scene(mesh, **reading.as_arguments())
+        surface = _surface(scene)
+        axis = up or _prior_up(scene)
+        tell("building the NavMesh", 0, 0)
+        walk = walk_over(surface, axis, NavMeshSettings(profile=profile), backend,
+                         None if start is None or goal is None else (start, goal))
+        found = {**walk_json(walk), "warnings": list(scene.report.warnings)}
+        if out is not None:
+            tell("writing", 0, 0)
+            _write(out, walk, found)
     if as_json:
         click.echo(json.dumps(found))
         return

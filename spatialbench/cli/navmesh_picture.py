@@ -12,6 +12,7 @@ from spatialbench.report.data import MapData
 from spatialbench.report.map import nice_length
 from spatialbench.report.raster import AREA_COLORS, FOOTPRINT_COLOR, paint_cells
 from spatialbench.types import PlanGrid
+from spatialbench.world.collision import FAR_GAP, FAR_SHARE
 
 if TYPE_CHECKING:
     from spatialbench.cli.navmesh import Walk
@@ -27,7 +28,7 @@ _LEGEND = 360
 
 def picture(walk: Walk) -> Image.Image:
     """Seen from above: x to the right; y up the page, or z down it for a Y-up mesh. A grid where nothing is: blank."""
-    cells, labels = _common(walk)
+    cells, labels, left_out = _near(*_common(walk))
     x0, x1, y0, y1 = cells.extent
     rgba, (x0, x1, y0, y1) = paint_cells(MapData(cells, labels), (x0, x1, y0, y1), _SIDE)
     if rgba.size == 0:
@@ -49,7 +50,7 @@ def picture(walk: Walk) -> Image.Image:
         for (x, y), fill in ((line[0], _PAPER), (line[-1], _PATH)):
             draw.ellipse((x - 6, y - 6, x + 6, y + 6), fill=fill, outline=_PATH, width=3)
     _scale_bar(draw, font, per_pixel, size[0], _MARGIN + size[1] + 16)
-    _legend(draw, font, walk, size[0] + 2 * _MARGIN)
+    _legend(draw, font, walk, size[0] + 2 * _MARGIN, left_out * cells.cell**2)
     return sheet
 
 
@@ -70,6 +71,31 @@ def _common(walk: Walk) -> tuple[PlanGrid, NDArray[np.int32]]:
     return PlanGrid(mask, i0, j0, walk.plan.cell), labels
 
 
+def _near(cells: PlanGrid, labels: NDArray[np.int32]) -> tuple[PlanGrid, NDArray[np.int32], int]:
+    """Without stray cells far from the rest, beside which nothing else could be seen; and how many these are.
+
+    The rule is that for stray faces: beyond 10 m of nothing along an axis, and under 1 % of all.
+    """
+    marked = cells.mask | (labels > 0)
+    total = int(marked.sum())
+    parts = []
+    for axis in (1, 0):
+        counts = marked.sum(axis=axis)
+        at = np.flatnonzero(counts)
+        if len(at) == 0:
+            return cells, labels, 0
+        part = np.cumsum(np.diff(at, prepend=at[0]) > FAR_GAP / cells.cell)
+        share = np.bincount(part, weights=counts[at])
+        kept = at[((share >= FAR_SHARE * total) | (share == share.max()))[part]]
+        parts.append(slice(int(kept[0]), int(kept[-1]) + 1))
+    inside = parts[0], parts[1]
+    left_out = total - int(marked[inside].sum())
+    if left_out == 0:
+        return cells, labels, 0
+    near = PlanGrid(cells.mask[inside], cells.i0 + parts[0].start, cells.j0 + parts[1].start, cells.cell)
+    return near, labels[inside], left_out
+
+
 def _scale_bar(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, per_pixel: float,
                width: int, y: int) -> None:
     length = nice_length(max(width * per_pixel * 0.4, 1e-3))
@@ -80,7 +106,8 @@ def _scale_bar(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFo
     draw.text((_MARGIN, y + 8), f"{length:g} m", fill=_INK, font=font)
 
 
-def _legend(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, walk: Walk, x: int) -> None:
+def _legend(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, walk: Walk, x: int,
+            left_out: float) -> None:
     rows: list[tuple[tuple[int, ...] | None, str]] = []
     for k, area in enumerate(walk.areas[:_LISTED]):
         area_colour = AREA_COLORS[0] if k == 0 else AREA_COLORS[1 + (k - 1) % (len(AREA_COLORS) - 1)]
@@ -88,6 +115,8 @@ def _legend(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.
     if len(walk.areas) > _LISTED:
         rows.append((None, f"and {len(walk.areas) - _LISTED} smaller: {sum(walk.areas[_LISTED:]):.2f} m2"))
     rows.append((FOOTPRINT_COLOR, f"footprint: {walk.footprint_area:.2f} m2"))
+    if left_out > 0:
+        rows.append((None, f"{left_out:.3f} m2 lie far outside of the picture"))
     if walk.path is not None:
         length = walk.path.length
         rows.append((_PATH, "path: none" if length is None else f"path: {length:.2f} m (start white)"))

@@ -10,6 +10,7 @@ import click
 
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
+from spatialbench.cli.refusal import told_as_json
 
 if TYPE_CHECKING:
     from spatialbench.runs.place import PlaceResult
@@ -44,7 +45,7 @@ __all__ = ["place"]
 @click.option("--video", is_flag=True, help="Write a film of each trial (MP4: H.264 with PyAV, else VP9).")
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="Folder for pictures and place.json [default: results/WORLD-place; none with --json].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else; a refusal is JSON too.")
 def place(world: Path, support: str, trials: Path | None, object_: str, mass: float | None, case: Path | None,
           protocol: str, settings: tuple[str, ...], frame: FrameOverrides, reading: ReadOptions, workers: int | None,
           gui: bool, video: bool, out: Path | None, as_json: bool) -> None:
@@ -57,15 +58,15 @@ def place(world: Path, support: str, trials: Path | None, object_: str, mass: fl
     from spatialbench.runs.store import check_folder
 
     folder = out if out is not None or as_json else Path("results") / f"{world.name.split('.')[0] or 'world'}-place"
-    if folder is not None:
-        check_folder(folder)
-    if gui:
-        check_display()
-    if video:
-        film_backend()
-    options = PlaceOptions(protocol, settings, case, frame, reading, support, object_, mass,
-                           thread_count() if workers is None else workers, video)
-    with progress_line(not as_json) as tell:
+    with told_as_json(as_json), progress_line(not as_json) as tell:
+        if folder is not None:
+            check_folder(folder)
+        if gui:
+            check_display()
+        if video:
+            film_backend()
+        options = PlaceOptions(protocol, settings, case, frame, reading, support, object_, mass,
+                               thread_count() if workers is None else workers, video)
         result = (place_on_world(world, options, tell) if trials is None
                   else place_by_file(world, trials, options, tell))
         files = [] if folder is None else write_place(result, folder, video, tell)

@@ -79,6 +79,7 @@ class PlaceResult:
     Attributes
     ----------
     vertices, faces : collision mesh, Z up, m.
+    shown : [F,3] the same faces as they are wound in the world, for pictures; None: as in ``faces``.
     boundary : outline that counts; None without a support.
     supports : all that are known, the one used first; empty for a file of trials.
     planned : places asked for; empty for a file of trials.
@@ -106,6 +107,7 @@ class PlaceResult:
     warnings: tuple[str, ...]
     world: World | None = None
     raycaster: MeshRayCaster | None = None
+    shown: NDArray[np.int64] | None = None
 
     @property
     def counted(self) -> tuple[TrialResult, ...]:
@@ -187,6 +189,7 @@ def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None 
                        placed=placed, workers=options.workers, record=RECORD if options.record else 0,
                        progress=lambda done, total: tell(f"dropping the {placed.name}", done, total))
     done = replace(base, boundary=Boundary.of(supports[0]), planned=planned, raycaster=rays,
+                   shown=seen.faces.astype(np.int64),
                    results={k: tuple(v) for k, v in results.items()})
     return _ruled(done, world, protocol, given, choice)
 

@@ -173,7 +173,8 @@ def _plan(r: PlaceResult, level: float) -> Any:
 def _near(r: PlaceResult, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.int64]:
     from spatialbench.physics.placement.static_scene import crop_to_plan
 
-    return crop_to_plan(r.vertices, r.faces, (float(low[0]), float(low[1]), float(high[0]), float(high[1])), 0.0)
+    faces = r.faces if r.shown is None else r.shown
+    return crop_to_plan(r.vertices, faces, (float(low[0]), float(low[1]), float(high[0]), float(high[1])), 0.0)
 
 
 def _verdict(t: TrialResult) -> str:

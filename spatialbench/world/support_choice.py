@@ -48,7 +48,7 @@ def supports_of(world: Anchored, collision: CollisionMesh, ground: float, case: 
         polygon = _lift(world.geometry, case.support.image_polygon or (), protocol)
     label = case.support.label
     if polygon is None:
-        return (), [f"the case's support '{label}' is not there: the view shows nothing where it is marked"]
+        return (), [f"the support '{label}' is not there: the view shows nothing where it is marked"]
     support = annotated_support(polygon, label, mesh, rays, protocol.supports)
     return ((), [_missed_support(polygon, label, mesh, rays)]) if support is None else ((support,), [])
 
@@ -61,9 +61,9 @@ def _missed_support(polygon: NDArray[np.float64], label: str, mesh: TriangleMesh
     looks_up = mesh.area_vectors()[hits.face, 2] > 0
     heights = top - hits.distance[looks_up]
     if not len(heights):
-        return f"the case's support '{label}' is not there: nothing under or over its middle looks up"
+        return f"the support '{label}' is not there: nothing under or over its middle looks up"
     off = float(heights[np.argmin(np.abs(heights - z))] - z)
-    return (f"the case's support '{label}' is not there: at its middle the nearest surface that looks up is "
+    return (f"the support '{label}' is not there: at its middle the nearest surface that looks up is "
             f"{abs(off):.3f} m {'above' if off > 0 else 'below'} the polygon")
 
 

@@ -20,7 +20,7 @@ from tests.analytic import Soup, write_glb
 from tests.splats import splat_mesh
 
 KEYS = ["profile", "backend", "attempts", "cell_size", "n_polygons", "planar_area", "n_components",
-        "largest_component_area", "footprint_area", "navigable_ratio", "reason"]
+        "largest_component_area", "footprint_area", "navigable_ratio", "reason", "warnings"]
 PROFILES = {"habitat-0.3.3": "habitat_0_3_3", "habitat-0.3.4": "habitat_0_3_4"}
 ORACLE = ["ceiling_190", "door_015", "door_090", "flipped_no_ceiling", "islands", "low_ceiling_140", "noisy_floor_02",
           "ramp_40", "room_table", "stairs_015"]
@@ -187,6 +187,24 @@ def test_a_y_up_mesh_is_seen_from_above_too(tmp_path: Path) -> None:
     assert (orange.mean(axis=0) < green.mean(axis=0) - 300).all()
 
 
+def test_a_floater_200_m_away_is_kept_said_and_not_drawn(tmp_path: Path) -> None:
+    v = [(0, 0, 0), (4, 0, 0), (4, 3, 0), (0, 3, 0), (200, 200, 0), (200.1, 200, 0), (200, 200.1, 0)]
+    path = obj(tmp_path / "far.obj", v, [(0, 1, 2, 3), (4, 5, 6)])
+    done = run(path, "--up", "z", "-o", tmp_path / "far", "--json")
+    answer = json.loads(done.stdout)
+    assert any("--drop-outliers" in w for w in answer["warnings"]), answer["warnings"]
+    # The floor alone fills the picture: 4 m are 1000 pixels, of which 0.15 m on each side cannot be walked on.
+    plan = pixels(tmp_path / "far")
+    on_paper = np.array(AREA_COLORS[0][:3]) * AREA_COLORS[0][3] / 255
+    on_paper = on_paper + np.array([250, 250, 248]) * (1 - AREA_COLORS[0][3] / 255)
+    green = float((np.abs(plan - on_paper).max(axis=2) < 6).sum())
+    assert green == pytest.approx(3.7 * 2.7 * 250**2, rel=0.03)
+    # Without it the numbers are those of the floor alone.
+    alone = found(slab(tmp_path / "slab.obj", 4, 3), "--up", "z")
+    dropped = found(path, "--up", "z", "--drop-outliers")
+    assert {**dropped, "warnings": []} == {**alone, "warnings": []}
+
+
 def test_nothing_to_walk_on_is_an_answer_with_a_picture(tmp_path: Path) -> None:
     path = obj(tmp_path / "down.obj", [(0, 0, 0), (0, 3, 0), (4, 3, 0), (4, 0, 0)], [(0, 1, 2, 3)])
     done = run(path, "--up", "z", "-o", tmp_path / "o", "--from", "1,1", "--to", "2,2")
@@ -223,8 +241,10 @@ def test_bad_meshes_are_refused(tmp_path: Path, text: str, kind: type, words: st
 def test_refusals(tmp_path: Path) -> None:
     good = slab(tmp_path / "slab.obj", 4, 3)
     assert isinstance(run(tmp_path / "none.obj").exception, MissingInputError)
-    half = run(good, "--from", "1,1")
+    half = run(good, "--from", "1,1", "--json")
     assert isinstance(half.exception, UsageError)
+    assert json.loads(half.stdout)["error"]["where"] == "--from, --to"
+    assert isinstance(run(good, "-o", good).exception, UsageError)
     for arguments, words in ((("--from", "1,1,1", "--to", "2,2"), "is not two numbers"),
                              (("--from", "nan,1", "--to", "2,2"), "finite"), (("--up", "x"), "'x' is not one of"),
                              (("--profile", "habitat-9"), "habitat-0.3.3"), (("--backend", "detour"), "recast-system")):

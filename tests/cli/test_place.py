@@ -342,6 +342,20 @@ def test_a_world_that_cannot_be_placed_on(tmp_path: Path) -> None:
     assert isinstance(call(table(tmp_path / "table.obj"), "--trials", path, "--support", "0").exception, UsageError)
 
 
+@pytest.mark.parametrize(("arguments", "kind"), [
+    (("none.obj",), "MissingInputError"), (("table.obj", "--support", "0,0"), "UsageError"),
+    (("table.obj", "--protocol", "none"), "UsageError"), (("table.obj", "--object", "fork"), "UsageError"),
+    (("table.obj", "-o", "table.obj"), "UsageError")])
+def test_a_refusal_is_json_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
+                               kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "table.obj")
+    done = call(*arguments, "--json")
+    said = json.loads(done.stdout)["error"]
+    assert said["class"] == kind == type(done.exception).__name__
+    assert said["message"] == str(done.exception)
+
+
 def test_a_urdf_becomes_one_body(tmp_path: Path) -> None:
     from spatialbench.runs.place_object import read_object
     from spatialbench.types import PlacementSettings

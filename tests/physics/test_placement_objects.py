@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spatialbench.errors import SimulationError, UsageError
 from spatialbench.physics.placement import BUILT_IN, Release, built_in, hull_object, plan_trials, plate, run_trials
 from spatialbench.physics.placement.objects import bottom, height, lowest_point_of, object_mesh, plan_radius, underside
-from spatialbench.physics.placement.plate import lowest_point, plate_axis
+from spatialbench.physics.placement.release import lowest_point, plate_axis
 from spatialbench.physics.placement.session import open_session
 from spatialbench.physics.placement.static_scene import check_mesh
 from spatialbench.types import PlacementSettings, Support

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spatialbench.errors import SimulationError, UsageError
 from spatialbench.physics.placement import Boundary, Release, plate, release_over, run_trials
 from spatialbench.physics.placement.backend import bullet_client
-from spatialbench.physics.placement.plate import lowest_point, plate_axis, plate_mass, rim_points
+from spatialbench.physics.placement.release import lowest_point, plate_axis, plate_mass, rim_points
 from spatialbench.physics.placement.session import open_session
 from spatialbench.physics.placement.static_scene import (
     MAX_INDICES,
@@ -221,7 +221,8 @@ def test_meshes_that_pybullet_must_not_get() -> None:
     nan[2, 1] = np.nan
     for vertices, faces, what in ((nan, f, "not finite"), (v, f + 3, "do not exist"), (v, f - 1, "do not exist"),
                                   (v, f.ravel(), "must be"), (v, f.astype(float), "must be"),
-                                  (np.zeros((0, 3)), f, "no vertices")):
+                                  (np.zeros((0, 3)), f, "no vertices"), (v, [[0, 1, 2], [0, 2]], "equal length"),
+                                  (v, [f.tolist()], "must be"), ([["a", 0, 0]] * 4, f, "no arrays of numbers")):
         with pytest.raises(SimulationError, match=what):
             run_trials(vertices, faces, release, rectangle(-1, -1, 1, 1), S)
     with pytest.raises(UsageError, match="unit length"):

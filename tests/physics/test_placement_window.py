@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.physics.placement import Boundary, Release, plate, run_trials
 from spatialbench.physics.placement.window import check_display, show_trials, write_window_job
-from spatialbench.physics.placement.window_process import Controls
+from spatialbench.physics.placement.window_process import Controls, Window, dotted
 from spatialbench.types import PlacementSettings
 from tests.physics.placement_scenes import DATA, read_case
 
@@ -61,6 +63,31 @@ def test_keys(keys: list[str], count: int) -> None:
         assert not c.playing
     if last in ("r", "n", "p"):
         assert c.playing
+
+
+def test_a_key_that_is_let_go_between_two_looks_counts() -> None:
+    """PyBullet gives one state a key: down and triggered, down, or released; 1, 2 and 4 added up."""
+    looks = [{}, {ord("n"): 4}, {ord("n"): 3, ord("x"): 3}, {ord("n"): 1}, {ord("n"): 4, 32: 4}, {}]
+    p = SimpleNamespace(KEY_IS_DOWN=1, KEY_WAS_TRIGGERED=2, KEY_WAS_RELEASED=4, COV_ENABLE_GUI=0,
+                        COV_ENABLE_KEYBOARD_SHORTCUTS=0, COV_ENABLE_SHADOWS=0,
+                        configureDebugVisualizer=lambda *a, **k: None,
+                        getKeyboardEvents=lambda physicsClientId: looks.pop(0))
+    session: Any = SimpleNamespace(p=p, client=0)
+    window = Window(session, [{}], [])
+    assert [window._keys() for _ in range(6)] == [[], ["n"], ["n"], [], ["space"], []]
+
+
+@given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=3, max_size=8, unique=True))
+def test_dots_lie_on_the_outline_and_leave_no_gap(corners: list[tuple[int, int]]) -> None:
+    import shapely
+
+    ring = np.array(corners) / 50
+    dots = dotted(ring)
+    line = shapely.LineString(np.vstack([ring, ring[:1]]))
+    assert shapely.distance(line, shapely.points(dots)).max() < 1e-12
+    assert len(dots) <= 5000 + 2 * len(ring)
+    gaps = np.hypot(*(np.roll(dots, -1, axis=0) - dots).T)
+    assert gaps.max() <= max(0.004, line.length / 5000) * (1 + 1e-9)
 
 
 def test_without_a_display_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,25 @@ def test_what_pybullet_refuses_is_refused_in_workers_too(monkeypatch: pytest.Mon
     far[0] = 1e30  # finite, and far out of anything: an answer or an error, but no end of this process
     out = run_trials(far, f, _releases(2), TABLE, SHORT, workers=1)
     assert len(out) == 2
+
+
+def test_a_worker_starts_without_what_it_does_not_need() -> None:
+    """Starting one costs little more than numpy: neither the checked types nor scipy and shapely are loaded."""
+    code = ("import sys; from spatialbench.physics.placement.worker import main; "
+            "print([m for m in ('pydantic', 'yaml', 'scipy', 'shapely', 'spatialbench.types') if m in sys.modules])")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("alone", "most"), [(600.0, 1), (0.0, 3)])
+def test_only_what_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch, alone: float, most: int) -> None:
+    monkeypatch.setattr(workers, "ALONE", alone)
+    started: list[str] = []
+    start = workers.start_process
+    monkeypatch.setattr(workers, "start_process", lambda *a: started.append(a[0]) or start(*a))
+    v, f = sheet(-1, -1, 1, 1, 0.75)
+    out = run_trials(v, f, _releases(6), TABLE, SHORT, workers=3)
+    assert repr(out) == repr(run_trials(v, f, _releases(6), TABLE, SHORT))
+    assert len(started) == most
 
 
 def test_exit_codes_in_words() -> None:

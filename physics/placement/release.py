@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types.placement import PlacementSettings
+if TYPE_CHECKING:
+    from spatialbench.types.placement import PlacementSettings
 
 __all__ = ["Quaternion", "Release", "Vec3", "lowest_point", "plate_axis", "plate_mass", "release_over",
            "rim_points"]
