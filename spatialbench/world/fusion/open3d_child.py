@@ -1,7 +1,7 @@
 """Runs Open3D on the images of a folder: a script of its own, started by ``open3d_backend``.
 
-It imports nothing of this package. Reads ``depths.npy`` [N,S,S], ``extrinsics.npy`` [N,4,4] and ``numbers.json``, writes ``vertices.npy`` [V,3] and
-``faces.npy`` [F,3]. The frame's origin is the centre of the grid's first voxel.
+It imports nothing of this package. Reads ``depths.npy`` [N,S,S], ``extrinsics.npy`` [N,4,4] and ``numbers.json``,
+writes ``vertices.npy`` [V,3] and ``faces.npy`` [F,3]. The frame's origin is the centre of the grid's first voxel.
 """
 
 from __future__ import annotations
