@@ -1,52 +1,108 @@
-"""Times the images of the default protocol on one mesh: ``python benchmarks/bench_render.py MESH [BACKEND]``.
+"""Times the renderers: ``python -m benchmarks render``, one table with the machine's memory bandwidth beside it.
 
-36 ring views (768 x 768, 2 x 2 samples, colour, depth, alpha), 33 path views (colour) and 65 probes of six
-256 x 256 faces (depth and alpha), from the middle of the mesh, which is taken to be Y-up.
-Only the geometry is read, so that nearly all of the time goes to finding what is seen.
+splat-cpu inside rooms of 500,000 and 2,000,000 splats, against a reference in torch where torch can be imported; its
+memory; embree on a textured room of 500,000 faces; collision meshes of splats (the kitchen with
+``SPATIALBENCH_TEST_DATA`` only); and what a first call compiles, with an empty cache and with a filled one.
 """
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
+import tempfile
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from benchmarks.bench_splats import splat_rows
+from benchmarks.timing import Row, Taken, fresh, once, print_table, timed
 from spatialbench.renderers import open_renderer
-from spatialbench.renderers.trajectories import action_path, cube_faces, ring
-from spatialbench.types import RenderSettings, TriangleMesh
+from spatialbench.renderers.trajectories import ring
+from spatialbench.types import Material, RenderSettings, TriangleMesh, load_protocol
 
-CROSS = [("W", 2.0), ("S", 4.0), ("W", 2.0), ("A", 2.0), ("D", 4.0), ("A", 2.0)]
+__all__ = ["textured_room"]
+
+SIDE = 205
+"""Quads along a side of each of the room's six walls: 504,300 faces."""
+EMBREE_MS = 250.0
+COMPILE_S = 15.0
+CHILD = """
+import time
+start = time.perf_counter(), time.process_time()
+import numpy as np
+from benchmarks.bench_render import textured_room
+from benchmarks.bench_splats import VIEWS, room, view
+from spatialbench.renderers import open_renderer
+open_renderer(GEOMETRY).render([view(*VIEWS[0])])
+print(time.perf_counter() - start[0], time.process_time() - start[1])
+"""
+
+
+def textured_room(side: int = SIDE) -> TriangleMesh:
+    """The box of ``bench_splats.room``, 5 mm rough inside, with six textures of 1024 x 1024."""
+    from benchmarks.bench_splats import SIZE
+
+    rng = np.random.default_rng(0)
+    x, y = np.meshgrid(*[np.linspace(0.0, 1.0, side + 1)] * 2, indexing="ij")
+    i, j = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+    a = (i * (side + 1) + j).ravel()
+    one = np.concatenate([np.column_stack([a, a + side + 1, a + side + 2]), np.column_stack([a, a + side + 2, a + 1])])
+    vertices, faces, uv, materials = [], [], [], []
+    for wall in range(6):
+        axis, end = wall // 2, wall % 2
+        points = np.insert(np.column_stack([x.ravel(), y.ravel()]), axis, end, axis=1) * SIZE
+        points[:, axis] += (0.5 - end) * rng.uniform(0.0, 0.01, len(points))
+        vertices.append(points)
+        faces.append(one + wall * len(points))
+        uv.append(np.column_stack([x.ravel(), y.ravel()])[one])
+        texture = rng.integers(0, 256, (1024, 1024, 4), dtype=np.uint8)
+        texture[..., 3] = 255
+        materials.append(Material(f"wall {wall}", texture=texture))
+    ids = np.repeat(np.arange(6, dtype=np.int32), len(one))
+    return TriangleMesh(np.concatenate(vertices), np.concatenate(faces).astype(np.int32),
+                        uv=np.concatenate(uv).astype(np.float32), material_ids=ids, materials=tuple(materials))
+
+
+def rows() -> Iterator[Row]:
+    """Measure one after the other."""
+    yield from splat_rows()
+    yield from _meshes()
+    yield from _collision()
+    yield from _compiled()
+
+
+def _meshes() -> Iterator[Row]:
+    from benchmarks.bench_splats import EYE
+
+    mesh = textured_room()
+    renderer = open_renderer(mesh, RenderSettings(supersample=2), "embree")
+    camera = ring(EYE, 1, 768)
+    both = timed(partial(renderer.render, camera, ("rgb",)), partial(renderer.render, camera))
+    for words, taken in zip(("colour", "colour, depth, alpha"), both, strict=True):
+        yield Row(f"embree 768x768, {len(mesh.faces):,} faces, 2x2: {words}", EMBREE_MS / 1e3, "ms", taken)
+
+
+def _collision() -> Iterator[Row]:
+    from benchmarks.bench_fusion import GOALS, make_up, worlds
+    from spatialbench.world.fused_collision import fused_collision
+
+    make_up()
+    for name, splats, ground, _ in worlds():
+        draw = partial(fused_collision, splats, ground, load_protocol("happyworld-spatial-1"), lambda *_: None)
+        yield Row(f"collision mesh, {name}, {len(splats):,} splats", GOALS[name], "s", once(draw)[0])
+
+
+def _compiled() -> Iterator[Row]:
+    """By a process of its own. The compiler has one thread: CPU time is not divided."""
+    for kind, made in (("a mesh", "textured_room(4)"), ("splats", "room(2000)")):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, goal in (("empty", COMPILE_S), ("filled", None)):
+                wall, cpu = map(float, fresh(CHILD.replace("GEOMETRY", made), NUMBA_CACHE_DIR=folder).split())
+                yield Row(f"first image of {kind}, kernel cache {words}", goal, "s", Taken(wall, wall, cpu))
 
 
 def main() -> None:
-    """Open, draw, print."""
-    import trimesh
-
-    loaded = trimesh.load(sys.argv[1], force="scene").to_geometry()
-    mesh = TriangleMesh(np.c_[loaded.vertices[:, 0], -loaded.vertices[:, 2], loaded.vertices[:, 1]], loaded.faces)
-    start = time.perf_counter()
-    renderer = open_renderer(mesh, RenderSettings(), sys.argv[2] if len(sys.argv) > 2 else None)
-    center = mesh.bounds().mean(axis=0)
-    renderer.render(cube_faces(center, 8))
-    print(f"{renderer.name_version}: {len(mesh.faces)} faces; open and first image "
-          f"{time.perf_counter() - start:.2f} s")
-    places = np.unique(action_path(CROSS, 1.0, 4.0).positions, axis=0) + center
-    probes = [c for p in np.repeat(places, 2, axis=0)[:65] for c in cube_faces(p, 256)]
-    total = np.zeros(2)
-    for what, cameras, want, batch in (
-            ("ring", ring(center, 36, 768), ("rgb", "depth", "alpha"), 4),
-            ("path", [ring(p, 1, 768)[0] for p in places], ("rgb",), 4),
-            ("probes", probes, ("depth", "alpha"), 6)):
-        wall, cpu = time.perf_counter(), time.process_time()
-        for _ in renderer.stream(cameras, want, batch):
-            pass
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        total += wall, cpu
-        print(f"{what:7} {len(cameras):4} images {wall:7.2f} s ({cpu:.2f} s of CPU)")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(f"total {total[0]:.2f} s ({total[1]:.2f} s of CPU), peak {peak:.0f} MiB")
+    """Print the table."""
+    print_table("Renderers", rows())
 
 
 if __name__ == "__main__":

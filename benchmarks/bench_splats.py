@@ -1,31 +1,52 @@
-"""Times splat-cpu on a synthetic room: ``python benchmarks/bench_splats.py [SPLATS...]`` (500000 2000000).
+"""A synthetic room of splats, and the rows about splat-cpu of ``python -m benchmarks render``, which has them all.
 
-A room of flat splats on its six walls and ten boxes, opacities and sizes spread as in trained worlds, seen from the
-middle: a 256 x 256 face of 90 degrees and a 960 x 540 view, colour, depth and alpha; then depth and alpha alone.
-``SPATIALBENCH_SPLAT_PROTOTYPE`` may be the path of a module with another rasteriser, which is then timed in turn with
-ours: ``Scene(arrays).render(world_to_camera, (fx, fy, cx, cy), width, height)``.
+The room has flat splats on its six walls and ten boxes, opacities and sizes spread as in trained worlds. It is seen
+from the middle: a 256 x 256 face of 90 degrees and a 960 x 540 view, colour, depth and alpha. ``python -m benchmarks
+splats`` prints these rows alone. ``SPATIALBENCH_SPLAT_PROTOTYPE`` may be the path of a module with another rasteriser,
+then timed in turn with ours: ``Scene(arrays).render(world_to_camera, (fx, fy, cx, cy), width, height)``.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import resource
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import Row, fresh, once, print_table, timed
 from spatialbench.renderers.splat_cpu import SplatCpuBackend
 from spatialbench.types import Camera, GaussianSplats, Pose, RenderSettings
+
+__all__ = ["EYE", "SIZE", "VIEWS", "room", "splat_rows", "view"]
 
 SIZE = np.array([6.0, 5.0, 2.7])
 EYE = np.array([3.0, 2.6, 1.4])
 VIEWS = (((1.0, 0.0, 0.0), 256, 256), ((1.0, 0.2, -0.25), 960, 540))
-ROUNDS = 15
+GOALS = {(500_000, 256): 12.0, (2_000_000, 256): 45.0, (500_000, 960): 20.0, (2_000_000, 960): 55.0}
+"""Milliseconds on two CPUs that do nothing else."""
+FASTER = 200.0
+"""Than torch."""
+GIB = 1.0
+"""Of memory beyond the arrays of two million splats of degree 3."""
+MEMORY = """
+import sys
+import numpy as np
+from benchmarks.bench_splats import VIEWS, view
+from benchmarks.timing import peak
+from spatialbench.renderers import _splat_kernels, open_renderer
+from spatialbench.types import GaussianSplats
+a = np.load(sys.argv[1])
+splats = GaussianSplats(*(a[k] for k in ("means", "scales", "quaternions", "opacities", "sh")))
+before = peak()
+renderer = open_renderer(splats, backend="splat-cpu")
+for what in VIEWS:
+    renderer.render([view(*what)])
+print((peak() - before) / 2**30)
+"""
 
 
 def room(n: int, seed: int = 0) -> GaussianSplats:
@@ -74,59 +95,79 @@ def view(forward: tuple[float, ...], width: int, height: int) -> Camera:
     return Camera.from_fov(Pose(m), 90.0, width, height)
 
 
-def timed(*draws: Callable[[], Any]) -> list[str]:
-    """Median and least wall and CPU time of each, taken in turn so that a busy machine is busy for all."""
-    taken = np.zeros((len(draws), ROUNDS, 2))
-    for k in range(-2, ROUNDS):
-        for d, draw in enumerate(draws):
-            wall, cpu = time.perf_counter(), time.process_time()
-            draw()
-            taken[d, max(k, 0)] = time.perf_counter() - wall, time.process_time() - cpu
-    return ["wall {:6.1f} (least {:6.1f}) ms, CPU {:6.1f} ({:6.1f}) ms".format(
-        *1e3 * np.c_[np.median(t, 0), t.min(0)].ravel()) for t in taken]
+def splat_rows() -> Iterator[Row]:
+    """Measure one after the other."""
+    for n in (500_000, 2_000_000):
+        splats = room(n)
+        yield from _drawn(n, splats)
+        if n == 500_000:
+            yield from _against_torch(splats)
+        else:
+            yield _memory(splats)
+
+
+def _drawn(n: int, splats: GaussianSplats) -> Iterator[Row]:
+    backend, other = SplatCpuBackend(splats, RenderSettings()), _prototype(splats)
+    for what in VIEWS:
+        camera = view(*what)
+        draws: list[Callable[[], Any]] = [partial(backend, [camera], ("rgb", "depth", "alpha"))]
+        if other is not None:
+            lens = np.array([camera.fx, camera.fy, camera.cx, camera.cy], np.float32)
+            matrix = camera.pose.world_to_camera.astype(np.float32)
+            draws.append(partial(other.render, matrix, lens, camera.width, camera.height))
+        taken = timed(*draws)
+        name = f"splat-cpu {camera.width}x{camera.height}, {n:,} splats"
+        yield Row(name, GOALS[n, camera.width] / 1e3, "ms", taken[0])
+        if other is not None:
+            yield Row(f"  the other rasteriser ({taken[1].ratio(taken[0]):.2f} x ours)", None, "ms", taken[1])
+
+
+def _prototype(splats: GaussianSplats) -> Any:
+    path = os.environ.get("SPATIALBENCH_SPLAT_PROTOTYPE", "")
+    if not path:
+        return None
+    sys.path.insert(0, os.path.dirname(path))
+    other: Any = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
+    return other.Scene({"means": splats.means, "quats": splats.quaternions, "scales": splats.scales,
+                        "opac": splats.opacities, "sh": splats.sh})
+
+
+def _against_torch(splats: GaussianSplats) -> Iterator[Row]:
+    """The 256 x 256 face by both; nothing where torch cannot be imported."""
+    from benchmarks.torch_reference import TorchReference, torch_missing
+
+    if torch_missing():
+        return
+    camera = view(*VIEWS[0])
+    backend = SplatCpuBackend(splats, RenderSettings())
+    ours, = timed(partial(backend, [camera], ("rgb", "depth", "alpha")))
+    rgb = backend([camera], ("rgb",))[0]
+    assert rgb is not None
+    for dtype, goal in (("float64", FASTER), ("float32", None)):
+        reference = TorchReference(splats, dtype)
+        theirs, image = once(partial(reference.render, camera))
+        off = float(np.abs(rgb[0] - image).mean())
+        yield Row(f"  torch, {dtype} (images differ by {off:.0e} on average)", None, "ms", theirs)
+        yield Row(f"  torch, {dtype}, over splat-cpu", goal, "times", value=theirs.ratio(ours), least=True)
+
+
+def _memory(splats: GaussianSplats) -> Row:
+    """Peak of a process of its own beyond what it holds before, with the arrays."""
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "splats.npz"
+        np.savez(path, means=splats.means, scales=splats.scales, quaternions=splats.quaternions,
+                 opacities=splats.opacities, sh=splats.sh)
+        used = float(fresh(MEMORY, str(path)))
+    return Row(f"memory beyond the arrays, {len(splats.means):,} splats", GIB, "GiB", value=used)
 
 
 def main() -> None:
-    """Build, open, draw, print."""
-    path = os.environ.get("SPATIALBENCH_SPLAT_PROTOTYPE", "")
-    other: Any = None
-    if path:
-        sys.path.insert(0, os.path.dirname(path))
-        other = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
-    for n in [int(a) for a in sys.argv[1:] if a.isdecimal()] or [500_000, 2_000_000]:
-        splats = room(n)
-        before = _resident()
-        start = time.perf_counter()
-        backend = SplatCpuBackend(splats, RenderSettings())
-        opened = time.perf_counter() - start
-        backend([view(*VIEWS[0])], ("rgb",))
-        print(f"{n} splats: open {opened:.2f} s, first image {time.perf_counter() - start - opened:.2f} s")
-        scene = other and other.Scene({"means": splats.means, "quats": splats.quaternions, "scales": splats.scales,
-                                       "opac": splats.opacities, "sh": splats.sh})
-        for what in VIEWS:
-            camera = view(*what)
-            draws: list[Callable[[], Any]] = [partial(backend, [camera], ("rgb", "depth", "alpha")),
-                                              partial(backend, [camera], ("depth", "alpha"))]
-            names = ["all three", "no colour"]
-            if scene is not None:
-                k = np.array([camera.fx, camera.fy, camera.cx, camera.cy], np.float32)
-                v = camera.pose.world_to_camera.astype(np.float32)
-                draws.append(partial(scene.render, v, k, what[1], what[2]))
-                names.append("prototype")
-            for name, text in zip(names, timed(*draws), strict=True):
-                print(f"  {what[1]:4} x {what[2]:3} {name}: {text}")
-        print(f"  resident beyond the arrays {_resident() - before:.0f} MiB"
-              + (", the prototype's included" if scene is not None else "")
-              + f"; peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MiB")
-
-
-def _resident() -> float:
-    """MiB in memory now (Linux), else the peak."""
-    try:
-        with open("/proc/self/statm") as f:
-            return int(f.read().split()[1]) * resource.getpagesize() / 2**20
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    """Print the rows, when they are asked for by name: ``render`` prints them too."""
+    if "splats" in sys.argv[1:] or __name__ == "__main__":
+        print_table("Splats on the CPU", splat_rows())
 
 
 if __name__ == "__main__":

@@ -332,6 +332,20 @@ def _order(keys: Any, begin: int, end: int, source: Any, spare: Any, digits: Any
         k = stop
 
 
+@njit(**_INLINE)
+def _floor(x: Any) -> int:
+    """As ``math.floor``, which would be a call."""
+    k = int(x)
+    return k - (x < f32(k))
+
+
+@njit(**_INLINE)
+def _ceil(x: Any) -> int:
+    """As ``math.ceil``."""
+    k = int(x)
+    return k + (x > f32(k))
+
+
 _STRIP = 8
 """Columns that are blended together: a tile is stored as two strips, each row by row."""
 _N = TILE * TILE
@@ -382,7 +396,8 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: i
     """
     height, width = alpha.shape
     tile = np.empty(_N * 7, np.float32)
-    batch = np.empty((_BATCH, COLUMNS), np.float32)
+    batch = np.empty(_BATCH, np.float32)
+    alive = np.empty((TILE // _STRIP, 2), np.int64)
     longest = 0
     for t in range(first, len(starts) - 1, step):
         longest = max(longest, starts[t + 1] - starts[t])
@@ -399,28 +414,37 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: i
         begin, end = starts[t], starts[t + 1]
         _order(lists, begin, end, source, spare, digits)
         while begin < end:
+            # Pairs of rows of each strip in which light is left: the others change no more.
             going = 0
-            for p in range(u64(_N)):
-                going += tile[p] > f32(0)
+            for strip in range(TILE // _STRIP):
+                alive[strip, 0], alive[strip, 1] = TILE, 0
+                for pair in range(TILE // 2):
+                    at = u64((strip * TILE + 2 * pair) * _STRIP)
+                    count = 0
+                    for p in range(u64(2 * _STRIP)):
+                        count += tile[at + p] > f32(0)
+                    if count > 0:
+                        alive[strip, 0], alive[strip, 1] = min(alive[strip, 0], 2 * pair), 2 * pair + 2
+                        going += count
             if going == 0:
                 break
             n = min(_BATCH, end - begin)
-            for k in range(n):  # many cache misses at once
+            for k in range(n):  # many cache misses at once: each row is one line of the cache
                 i = lists[begin + k] & _MASK
-                for j in range(COLUMNS):
-                    batch[k, j] = out[i, j]
-                if of_row:
-                    batch[k, _DEPTH] = f32(i + u64(1))
+                batch[k] = out[i, _DEPTH]
             begin += n
             for k in range(n):
-                x, y, z = batch[k, _X], batch[k, _Y], batch[k, _DEPTH]
-                w, h = batch[k, _HALF_WIDTH], batch[k, _HALF_HEIGHT]
-                red, green, blue = batch[k, _RED], batch[k, _GREEN], batch[k, _BLUE]
+                i = lists[begin + k - n] & _MASK
+                x, y, z = out[i, _X], out[i, _Y], batch[k]
+                w, h = out[i, _HALF_WIDTH], out[i, _HALF_HEIGHT]
+                red, green, blue = out[i, _RED], out[i, _GREEN], out[i, _BLUE]
                 if of_depth:
                     red = green = blue = z
+                if of_row:
+                    z = f32(i + u64(1))
                 # Rows whose pixels' centres are within the box.
-                top = math.ceil(max(y - h - f32(0.5), f32(y0))) - y0
-                bottom = math.floor(min(y + h - f32(0.5), f32(y0 + TILE - 1))) - y0 + 1
+                top = _ceil(max(y - h - f32(0.5), f32(y0))) - y0
+                bottom = _floor(min(y + h - f32(0.5), f32(y0 + TILE - 1))) - y0 + 1
                 if top >= bottom:
                     continue
                 # Pairs of rows: 16 pixels, so that vectors of 16 leave no rest. More rows change nothing.
@@ -428,9 +452,12 @@ def blend(out: Any, source: Any, lists: Any, starts: Any, tiles_x: int, above: i
                 for strip in range(TILE // _STRIP):
                     left = f32(x0 + strip * _STRIP)
                     if x - w < left + f32(_STRIP) and x + w > left:
-                        at = (strip * TILE + top) * _STRIP
-                        _add(tile, u64(at), u64(at + (bottom - top) * _STRIP), x, y, batch[k, _XX], batch[k, _XY],
-                             batch[k, _YY], batch[k, _LOWEST], batch[k, _OPACITY], red, green, blue, z, least)
+                        first_row, last_row = max(top, alive[strip, 0]), min(bottom, alive[strip, 1])
+                        if first_row < last_row:
+                            corner = strip * TILE
+                            _add(tile, u64((corner + first_row) * _STRIP), u64((corner + last_row) * _STRIP), x, y,
+                                 out[i, _XX], out[i, _XY], out[i, _YY], out[i, _LOWEST], out[i, _OPACITY],
+                                 red, green, blue, z, least)
         for p in range(_N):
             strip, row, column = p // (_STRIP * TILE), p // _STRIP % TILE, p % _STRIP
             x, y = x0 + strip * _STRIP + column, y0 + row

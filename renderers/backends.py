@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.renderers._version import MESH_IMAGES, SPLAT_IMAGES
 from spatialbench.types import Camera, Frames, GaussianSplats, RenderSettings, TriangleMesh
 
 __all__ = ["MAX_PIXELS", "RENDERER_VARIABLE", "BackendInfo", "Renderer", "backends", "open_renderer", "render"]
@@ -187,16 +188,21 @@ def open_renderer(geometry: TriangleMesh | GaussianSplats, settings: RenderSetti
     where = "backend" if backend else RENDERER_VARIABLE
     name = backend or os.environ.get(RENDERER_VARIABLE, "")
     if name and name not in _BACKENDS:
-        raise UsageError(f"no renderer '{name}'", where=where, todo=f"Choose among {', '.join(_BACKENDS)}")
+        raise UsageError(f"no renderer '{name}'", where=where, todo=f"Choose among {_offered(list(_BACKENDS))}")
     if backend and name not in able:
         raise UsageError(f"the renderer '{name}' does not draw {_KINDS[kind]}", where=where,
-                         todo=f"Choose among {', '.join(able)}")
+                         todo=f"Choose among {_offered(able)}")
     if name in able:
         info = _describe(name)
         if not info.usable:
             raise BackendUnavailableError(f"the renderer '{name}' cannot be used here", where=where, todo=info.reason)
         return Renderer(f"{name} {info.version}", _BACKENDS[name].open(geometry, settings))
     return _open_default(geometry, settings, able, _KINDS[kind])
+
+
+def _offered(names: Sequence[str]) -> str:
+    """Those that draw what they are given."""
+    return ", ".join(n for n in names if n != "fake")
 
 
 def _open_default(geometry: TriangleMesh | GaussianSplats, settings: RenderSettings, able: Sequence[str],
@@ -305,8 +311,8 @@ def _no_numba() -> str:
     return "" if find_spec("numba") else "Run 'pip install numba'"
 
 
-def _compiled_version() -> tuple[str, str]:
-    return "" if _no_numba() else "1", _no_numba()
+def _compiled_version(images: int) -> tuple[str, str]:
+    return "" if _no_numba() else str(images), _no_numba()
 
 
 def _embree_version() -> tuple[str, str]:
@@ -316,7 +322,7 @@ def _embree_version() -> tuple[str, str]:
         require_embreex()
     except BackendUnavailableError as e:
         return "", str(e)
-    return "" if _no_numba() else f"1 (embreex {embreex_version()})", _no_numba()
+    return "" if _no_numba() else f"{MESH_IMAGES} (embreex {embreex_version()})", _no_numba()
 
 
 def _gl_version() -> tuple[str, str]:
@@ -339,12 +345,14 @@ def _gsplat_version() -> tuple[str, str]:
 
 _BACKENDS = {
     "embree": _Backend("mesh", "meshes, textured (ray casting on the CPU)", 0, _embree_version, _open_embree),
-    "raster": _Backend("mesh", "meshes, textured (exact z-buffer on the CPU)", 1, _compiled_version, _open_raster),
+    "raster": _Backend("mesh", "meshes, textured (exact z-buffer on the CPU)", 1,
+                       lambda: _compiled_version(MESH_IMAGES), _open_raster),
     "gl": _Backend("mesh", "meshes, textured (OpenGL 4.3; edges to a 256th of a pixel)", None, _gl_version, _open_gl),
     "pyrender": _Backend("mesh", "opaque meshes (8-bit colours, depth of a 24-bit buffer, alpha from depth)", None,
                          _pyrender_version, _open_pyrender),
     "gsplat": _Backend("splats", "splats (colours on CUDA, median depth by splat-cpu)", 0, _gsplat_version,
                        _open_gsplat),
-    "splat-cpu": _Backend("splats", "splats (gsplat's convention, on the CPU)", 1, _compiled_version, _open_splat_cpu),
+    "splat-cpu": _Backend("splats", "splats (gsplat's convention, on the CPU)", 1,
+                          lambda: _compiled_version(SPLAT_IMAGES), _open_splat_cpu),
     "fake": _Backend("mesh", "a floor without any mesh, for tests", None, lambda: ("1", ""), _open_fake),
 }

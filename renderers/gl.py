@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.renderers._gpu import library_errors, one_line
 from spatialbench.renderers._pack import BLEND, BY_LIGHTS, BY_NORMAL, MASK, OPAQUE, PackedMesh, pack_mesh
+from spatialbench.renderers._version import MESH_IMAGES
 from spatialbench.types import Camera, RenderSettings, TriangleMesh
 
 __all__ = ["GlBackend", "gl_version"]
@@ -314,7 +315,7 @@ def gl_version() -> tuple[str, str]:
             info = _context()[0].info
     except Exception as e:
         return "", f"OpenGL 4.3 on EGL cannot be opened ({one_line(e)}); on Debian: apt install libegl1 libgl1-mesa-dri"
-    return f"1 (moderngl {version}, {info['GL_RENDERER']}, {info['GL_VERSION']})", ""
+    return f"{MESH_IMAGES} (moderngl {version}, {info['GL_RENDERER']}, {info['GL_VERSION']})", ""
 
 
 def _context_error() -> type[Exception]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from spatialbench.renderers._gpu import library_errors, one_line
 from spatialbench.renderers._splat_pack import drawn_harmonics, visible_splats
+from spatialbench.renderers._version import SPLAT_IMAGES
 from spatialbench.renderers.splat_cpu import NEAR, SplatCpuBackend
 from spatialbench.types import Camera, GaussianSplats, RenderSettings
 
@@ -141,4 +142,4 @@ def gsplat_version() -> tuple[str, str]:
             return "", "gsplat's kernels could not be compiled; install a wheel that has them, or the CUDA toolkit"
     except Exception as e:  # anything may go wrong in a compiler or a driver
         return "", f"gsplat cannot be used ({one_line(e)})"
-    return f"1 (gsplat {version}, {torch.cuda.get_device_name()})", ""
+    return f"{SPLAT_IMAGES} (gsplat {version}, {torch.cuda.get_device_name()})", ""

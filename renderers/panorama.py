@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.renderers._threads import in_chunks, thread_count
+from spatialbench.renderers._version import PANORAMAS
 from spatialbench.renderers.trajectories import CUBE_FACES, cube_faces
 from spatialbench.types import Camera, Frames
 
-__all__ = ["PANORAMA_RIM", "Panorama", "face_size", "panorama", "panorama_cameras", "panorama_directions"]
+__all__ = ["PANORAMAS", "PANORAMA_RIM", "Panorama", "face_size", "panorama", "panorama_cameras", "panorama_directions"]
 
 PANORAMA_RIM = 1.125
 """Where faces end, in tangents of the angle from their axis; their borders are at 1."""

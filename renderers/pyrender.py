@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.renderers._gpu import library_errors, one_line
 from spatialbench.renderers._pack import BY_LIGHTS, BY_NORMAL, pack_mesh, srgb_decode, srgb_encode
+from spatialbench.renderers._version import MESH_IMAGES
 from spatialbench.types import Camera, Material, RenderSettings, TriangleMesh
 
 __all__ = ["PyrenderBackend", "pyrender_version"]
@@ -186,4 +187,4 @@ def pyrender_version() -> tuple[str, str]:
             _draw(pyrender.Scene(nodes=[pyrender.Node(camera=pyrender.PerspectiveCamera(1.0))]), None, 4, 4)
     except Exception as e:  # anything may be wrong with a driver, or between pyrender, PyOpenGL and numpy
         return "", f"pyrender cannot draw on {platform} ({one_line(e)}); on Debian: apt install libegl1 libgl1-mesa-dri"
-    return f"1 (pyrender {version}, {platform})", ""
+    return f"{MESH_IMAGES} (pyrender {version}, {platform})", ""

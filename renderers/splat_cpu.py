@@ -102,8 +102,7 @@ class SplatCpuBackend:
         except IndexError:
             shares = self._threads * _SHARES
             room = -(-len(self._splats.boxes) // shares) * CHUNK
-            scratch = _Scratch(np.empty((len(self._splats.shape), 16), np.float32),
-                               np.empty((shares, room), np.uint32))
+            scratch = _Scratch(_lines(len(self._splats.shape)), np.empty((shares, room), np.uint32))
         for k in range(t):
             self._draw(cameras[k], want, scratch, rgb[k], depth[k], alpha[k])
         self._spare.append(scratch)
@@ -156,6 +155,13 @@ class SplatCpuBackend:
             depth[alpha == 0] = 0
         elif plane and "depth" in want:
             plane_depth(splats, camera, camera.pose.position - self._offset, depth)
+
+
+def _lines(n: int) -> F32:
+    """Room for rows [n,16] that each lie in one line of the cache, 64 bytes."""
+    flat = np.empty(16 * (n + 1), np.float32)
+    first = -(flat.ctypes.data // 4) % 16
+    return flat[first:first + 16 * n].reshape(n, 16)
 
 
 def _bands(entries: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

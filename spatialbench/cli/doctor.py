@@ -54,7 +54,8 @@ def doctor(as_json: bool) -> None:
         click.echo(json.dumps({"version": __version__, "checks": [asdict(c) for c in found]}))
     else:
         from rich.console import Console
-        from rich.table import Table
+        from rich.markup import escape
+    from rich.table import Table
 
         table = Table(title=f"spatialbench {__version__}", title_justify="left", box=None, pad_edge=False)
         for head in ("part", "name", "usable", "version, or what to do"):
@@ -64,7 +65,7 @@ def doctor(as_json: bool) -> None:
             if c in missing and c is not missing[0]:
                 continue
             if missing and c is missing[0]:
-                c = Check("scorers", ", ".join(m.name for m in missing), False, c.note)
+                c = Check("scorers", ", ".join(m.name for m in missing), False, escape(c.note))
             table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", c.note)
         Console(highlight=False).print(table)
     needed = [c for c in found if (c.kind, c.name) in (("navmesh", "recast"), ("placement", "pybullet"))

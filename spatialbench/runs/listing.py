@@ -1,24 +1,23 @@
-"""The files below a folder: listed once, matched with patterns, told by their content, compared by name."""
+"""The files below a folder: listed once, matched with patterns, told by their content."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import posixpath
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
 from spatialbench.errors import InputError, MissingInputError, UsageError
+from spatialbench.runs.names import nearest
 from spatialbench.scene import Sniffed, sniff
 from spatialbench.scene.folder import WORLD_SUFFIXES
 from spatialbench.scene.sniff import READABLE
 from spatialbench.scene.splats import SPLAT_KINDS
-from spatialbench.scene.world_files import world_files
+from spatialbench.scene.world_files import FolderWorlds, world_files
 
 __all__ = ["Contents", "Listing", "list_files", "matcher", "nearest"]
 
@@ -28,9 +27,6 @@ _SIDE_SUFFIXES = (".bin", ".mtl", ".png", ".jpg", ".jpeg", ".webp", ".ktx2", ".d
 """Of files that belong to a world, or tell of it, and are none, whatever their bytes look like."""
 _MAX_JSON = 64 << 20
 """Bytes of a glTF whose references are looked at: most of a larger one is data, and the listing stays small."""
-_NEAR = 0.75
-_MAX_PAIRS = 100_000
-"""Of names; beyond it similar names are not looked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +146,7 @@ class Contents:
     def __init__(self, listing: Listing) -> None:
         self._root, self._files = listing.root, frozenset(listing.files)
         self._look = cache(self._sniff)
+        self._folder = cache(FolderWorlds.of)
 
     def accepts(self, name: str, clip: bool) -> bool:
         """Whether it is a video, or else a world that can be read."""
@@ -188,7 +185,7 @@ class Contents:
         if found.kind == "gltf":
             yield from self._references(name)
         elif self._may_bring_others(name, found.kind):
-            files = world_files(self._root / name)
+            files = world_files(self._root / name, self._folder)
             others = (*files.layers, *(() if files.collider is None else (files.collider,)))
             inside = (posixpath.join(posixpath.dirname(name), p.name) for p in others if p != files.main)
             yield from (other for other in inside if other in self._files)
@@ -238,70 +235,3 @@ class Contents:
             return sniff(self._root / name)
         except InputError as error:
             return error
-
-
-def nearest(expected: Iterable[str], files: Iterable[str], shared: frozenset[str] = frozenset()
-            ) -> dict[str, tuple[str, str]]:
-    """For names that are not there, the file that was probably meant, and in what it differs.
-
-    In this order: letter case; suffix; both; folder (unless the name without it is ``shared`` by several that are
-    expected, in lower case); a similar name, whose numbers must be the expected ones (more may follow them). Each file
-    serves once, the best pair first.
-    """
-    wanted, names = sorted(set(expected)), [_Name.of(f) for f in sorted(set(files))]
-    by: dict[tuple[str, object], list[_Name]] = {}
-    for n in names:
-        starts = [("ints", n.ints[:k]) for k in range(len(n.ints) + 1)]
-        for key in (("stem", n.stem), ("base", n.base), *starts):
-            by.setdefault(key, []).append(n)
-    compare = sum(len(by.get(("ints", _Name.of(w).ints), ())) for w in wanted) <= _MAX_PAIRS
-    pairs = []
-    for text in wanted:
-        want = _Name.of(text)
-        for have in by.get(("stem", want.stem), ()):
-            case, suffix = have.own_stem != want.own_stem, have.suffix != want.suffix
-            how = "letter case and suffix" if case and suffix else "suffix" if suffix else "letter case"
-            pairs.append((2 * suffix + case if suffix else 0, -1.0, how, text, have.text))
-        for have in by.get(("base", want.base), ()) if want.base not in shared else ():
-            pairs.append((4, -_likeness(want.stem, have.stem), "folder", text, have.text))
-        for have in by.get(("ints", want.ints), ()) if compare else ():
-            if (least := want.likeness(have)) >= _NEAR:
-                pairs.append((5, -least, "name", text, have.text))
-    out: dict[str, tuple[str, str]] = {}
-    used: set[str] = set()
-    for _, _, how, text, found in sorted(pairs):
-        if text not in out and found not in used:
-            out[text] = (found, how)
-            used.add(found)
-    return out
-
-
-@dataclass(frozen=True)
-class _Name:
-    """A path and what is compared of it: lower-case stem (with its folders) and base name, numbers, suffix."""
-
-    text: str
-    own_stem: str
-    stem: str
-    base: str
-    suffix: str
-    ints: tuple[int, ...]
-
-    @classmethod
-    def of(cls, text: str) -> _Name:
-        stem, suffix = posixpath.splitext(text)
-        ints = tuple(int(d[:300]) for d in re.findall(r"[0-9]+", stem))
-        return cls(text, stem, stem.lower(), posixpath.basename(text).lower(), suffix.lower(), ints)
-
-    def likeness(self, other: _Name) -> float:
-        """Of the least like pair of folders or names; 0 for another depth."""
-        a, b = self.stem.split("/"), other.stem.split("/")
-        return min(map(_likeness, a, b)) if len(a) == len(b) else 0.0
-
-
-@lru_cache(maxsize=1 << 16)
-def _likeness(a: str, b: str) -> float:
-    if a == b:
-        return 1.0
-    match = difflib.SequenceMatcher(None, a, b, autojunk=False)
-    return match.ratio() if match.real_quick_ratio() >= _NEAR and match.quick_ratio() >= _NEAR else 0.0

@@ -23,8 +23,9 @@ from spatialbench.renderers.trajectories import CUBE_FACES
 from spatialbench.renderers.video import film_backend
 from spatialbench.runs.cache import ensure_kernel_cache
 from spatialbench.runs.machine import versions
-from spatialbench.runs.render_cameras import Shots, Views, check_views, frame_of, listed, planned_shots
+from spatialbench.runs.render_cameras import Shots, Views, check_views, listed, planned_shots
 from spatialbench.runs.render_files import LIST_FILES, Job, films_before, sweep, write_film_of, write_lists
+from spatialbench.runs.render_frame import frame_of
 from spatialbench.runs.store import check_folder, prepare_folder, sole_writer, write_json
 from spatialbench.scene import load_scene
 from spatialbench.scene.reading import ReadOptions
@@ -111,7 +112,7 @@ def render_world(path: Path, folder: Path, options: RenderOptions, progress: Pro
     tell("reading the world", 0, 0)
     scene = load_scene(path, **options.reading.as_arguments())
     at = anchor_world(scene, protocol, case, options.frame, tell)
-    frame = frame_of(views, cameras, at)
+    frame = frame_of(views.frame, cameras, views.cameras, at)
     sets = planned_shots(views, cameras, protocol, at, frame)
     if options.video:
         _check_films(sets)

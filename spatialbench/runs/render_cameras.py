@@ -22,16 +22,13 @@ from spatialbench.renderers.trajectories import (
     path_cameras,
     ring,
 )
+from spatialbench.runs.render_frame import Frame
 from spatialbench.scene.cameras import CameraList, Intrinsics, ListedCamera, in_capture_frame, read_cameras
-from spatialbench.scene.cameras.own import SOURCE_FRAME, WORLD_FRAME
 from spatialbench.types import Camera, Protocol
 from spatialbench.world.anchoring import Anchoring
 
-__all__ = ["MAX_FRAMES", "SET_NAMES", "STATED_FRAMES", "Frame", "Shots", "Views", "check_views", "frame_of", "listed",
-           "planned_shots"]
+__all__ = ["MAX_FRAMES", "SET_NAMES", "Shots", "Views", "check_views", "listed", "planned_shots"]
 
-STATED_FRAMES = ("world", "file", "capture")
-"""``capture``: the list's cameras before nerfstudio's ``applied_transform``, then as ``file``."""
 SET_NAMES = ("ring", "probe", "orbit", "path", "connect", "camera")
 """Of sets of pictures; the panorama is one by itself."""
 MAX_FRAMES = 20_000
@@ -52,7 +49,7 @@ class Views:
     path : actions (``parse_actions``), or ``protocol`` for the protocol's own path; None for none.
     connect : where a connecting path from ``at`` leads (W5).
     cameras : a file with a list of cameras.
-    frame : one of ``STATED_FRAMES``; None for what the list states, else ``file`` with a list and ``world`` without.
+    frame : as ``render_frame.frame_of`` takes it.
     at : where ring, panorama, probe, path and connecting path begin; None for the initial camera.
     target : what the orbit goes around, a place (3 numbers) or two corners of a box (6); None for the world's bulk.
     radius, elevation : of the orbit; None for OPEN-17's rules.
@@ -80,39 +77,6 @@ class Views:
     size: tuple[int, int] | None = None
     fov: float | None = None
     fps: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """The frame that cameras are given and written in, and how the world frame is reached from it.
-
-    ``x_world = factor * (rotation @ x + shift)``.
-
-    Attributes
-    ----------
-    name : ``world`` or ``file``. words : as camera lists say it.
-    """
-
-    name: str
-    words: str
-    rotation: NDArray[np.float64]
-    shift: NDArray[np.float64]
-    factor: float
-
-    def world(self, place: Sequence[float]) -> NDArray[np.float64]:
-        """A place [3] in the world frame."""
-        return np.asarray(self.factor * (self.rotation @ np.asarray(place, dtype=np.float64) + self.shift))
-
-    def to_world(self, camera: ListedCamera) -> ListedCamera:
-        """A camera of this frame in the world frame."""
-        return camera if self.name == "world" else camera.moved(self.rotation, self.shift, self.factor)
-
-    def from_world(self, camera: ListedCamera) -> ListedCamera:
-        """A camera of the world frame in this frame."""
-        if self.name == "world":
-            return camera
-        back = self.rotation.T
-        return camera.moved(back, -self.factor * (back @ self.shift), 1 / self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,26 +138,6 @@ def check_views(views: Views) -> CameraList | None:
                              todo="Use --frame file")
         cameras = in_capture_frame(cameras)
     return cameras
-
-
-def frame_of(views: Views, cameras: CameraList | None, at: Anchoring) -> Frame:
-    """The stated frame.
-
-    Raises
-    ------
-    UsageError : a list of our own whose frame is neither and that no option explains.
-    """
-    name = views.frame
-    if name is None and cameras is not None and cameras.frame:
-        name = {WORLD_FRAME: "world", SOURCE_FRAME: "file"}.get(cameras.frame)
-        if name is None:
-            raise UsageError(f"states the frame {cameras.frame[:80]!r}", where=str(views.cameras),
-                             todo="Say with --frame world or --frame file which it is")
-    if name is None:
-        name = "world" if cameras is None else "file"
-    if name == "world":
-        return Frame("world", WORLD_FRAME, np.eye(3), np.zeros(3), 1.0)
-    return Frame("file", SOURCE_FRAME, at.rotation, -at.rotation @ at.camera.position, at.factor)
 
 
 def planned_shots(views: Views, cameras: CameraList | None, protocol: Protocol, at: Anchoring, frame: Frame

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.renderers import Renderer
-from spatialbench.renderers.panorama import PANORAMA_RIM, panorama
+from spatialbench.renderers.panorama import PANORAMAS, panorama
 from spatialbench.renderers.video import film_backend, write_film
-from spatialbench.runs.render_cameras import SET_NAMES, Frame, Shots
+from spatialbench.runs.render_cameras import SET_NAMES, Shots
+from spatialbench.runs.render_frame import Frame
 from spatialbench.runs.store import canonical_json
 from spatialbench.scene.cameras import CameraList, ListedCamera, write_cameras
 from spatialbench.types import to_uint8
@@ -78,7 +79,7 @@ class Job:
 
     def panorama(self, place: NDArray[np.float64], size: tuple[int, int], samples: int) -> None:
         """The panorama from a place [3]."""
-        what = ["panorama", place.tolist(), list(size), samples, PANORAMA_RIM]
+        what = ["panorama", PANORAMAS, place.tolist(), list(size), samples]
         digest = self.digest(what, self.renderer.name_version)
         if self.there("panorama", digest):
             self.keep("panorama", digest)
@@ -142,7 +143,9 @@ def write_lists(folder: Path, given: Sequence[ListedCamera], frame: Frame, forma
         if name == "colmap":
             target.mkdir(exist_ok=True)
             write_cameras(cameras, target, "colmap")
-            files += ["colmap/cameras.txt", "colmap/images.txt"]
+            with _whole(target / "points3D.txt") as part:  # without it other programs refuse the model
+                part.write_text("# no points\n", encoding="utf-8")
+            files += ["colmap/cameras.txt", "colmap/images.txt", "colmap/points3D.txt"]
         else:
             with _whole(target) as part:
                 write_cameras(cameras, part, name)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,9 @@ def test_the_same_pictures_from_every_list_in_every_frame(room: Path, tmp_path: 
     record = made(room, "--ring", "--frames", 5, "--depth", *SMALL, "--cameras-as", "colmap", "--cameras-as",
                   "nerfstudio", "--cameras-as", "inria", "-o", first)
     assert record["depth_unit_m"] == 1
+    # A text model is three files, points or not.
+    assert sorted(p.name for p in (first / "colmap").iterdir()) == ["cameras.txt", "images.txt", "points3D.txt"]
+    assert "colmap/points3D.txt" in record["files"]
     # The nine rays' median is 1.6 m of file units 3.2 below.
     assert np.diag(np.array(record["transform_source_to_world"]))[0] == pytest.approx(1 / UNITS, rel=1e-6)
     assert depth(first, "ring-000")[16, 24] == pytest.approx(2.5, rel=1e-6)
@@ -147,6 +151,31 @@ def test_a_stopped_run_goes_on(room: Path, tmp_path: Path, monkeypatch) -> None:
     assert tree(out) == tree(tmp_path / "whole")
     # Another recipe, another picture; and a world's file that was changed.
     assert "7 pictures drawn" in run(*ask, "--set", "views.background=[1,0,0]", "-o", out).stdout
+
+
+def test_a_renderer_of_another_version_draws_anew(room: Path, tmp_path: Path, monkeypatch) -> None:
+    """The same command after a change of what is drawn: nothing old is kept."""
+    from spatialbench.renderers import backends
+    from spatialbench.runs import render_files
+
+    ask = (room, "--ring", "--frames", 2, "--panorama", *SMALL, "--size", "64x32", "-o", tmp_path)
+    assert "3 pictures drawn" in run(*ask).stdout
+    monkeypatch.setattr(render_files, "PANORAMAS", render_files.PANORAMAS + 1)
+    assert "1 pictures drawn, 2 kept" in run(*ask).stdout
+    monkeypatch.setattr(sys.modules[backends.__module__], "MESH_IMAGES", 1000)
+    done = run(*ask)
+    assert "3 pictures drawn (raster 1000)" in done.stdout, done.exception
+
+
+def test_the_first_run_says_that_it_compiles(room: Path, tmp_path: Path, monkeypatch) -> None:
+    ask = (room, "--probe", "--size", "8x8", *QUICK, "--backend", "raster", "-o", tmp_path / "out")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "none"))
+    assert "compiles" in run(*ask).stderr
+    assert not run(*ask, "--quiet").stderr
+    kernel = tmp_path / "none" / "x" / "_kernels.aim-1.py311.nbi"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_bytes(b"")
+    assert "compiles" not in run(*ask).stderr
 
 
 def test_what_was_not_asked_for_goes_and_strangers_stay(room: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 
 import numpy as np
@@ -28,6 +29,19 @@ def write(case: GoldenCase) -> None:
         Image.fromarray(array).save(path, optimize=True)
 
 
+def digests() -> dict[str, str]:
+    """Of the pixels of all images of each geometry."""
+    out = {}
+    for geometry, splats in (("mesh", False), ("splats", True)):
+        total = hashlib.sha256()
+        for case in CASES:
+            if ("splat-cpu" in case.renderers) == splats:
+                for path in paths(case):
+                    total.update(np.asarray(Image.open(path)).astype("<u2").tobytes())
+        out[geometry] = total.hexdigest()[:16]
+    return out
+
+
 def main() -> int:
     """Print one line a case."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -37,6 +51,7 @@ def main() -> int:
         for case in CASES:
             write(case)
             print("wrote", case.name)
+        print("Raise the version in renderers/_version.py and record in golden_cases.RECORDED:", digests())
         return 0
     worst = 0.0
     for case in CASES:

@@ -76,6 +76,9 @@ CASES = (
                lambda: facing(W, H, 50.0), RenderSettings(depth="expected"), ("splat-cpu", "gsplat")),
 )
 
+RECORDED = {"mesh": (1, "cce8b9a56d12a602"), "splats": (1, "0220b3b1c5ca79d6")}
+"""The renderers' versions (``_version``) and digests of the images that they gave: both change, or neither."""
+
 
 def draw(case: GoldenCase, renderer: str) -> tuple[np.ndarray, np.ndarray]:
     """Colours [H,W,3] uint8 and depth [H,W] uint16, millimetres."""

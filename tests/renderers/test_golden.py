@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from .golden import MOST_OFF, off
-from .golden_cases import CASES, FOLDER, H, W, paths
+from spatialbench.renderers._version import MESH_IMAGES, SPLAT_IMAGES
+
+from .golden import MOST_OFF, digests, off
+from .golden_cases import CASES, FOLDER, RECORDED, H, W, paths
 from .usable import needs
 
 
@@ -24,3 +26,9 @@ def test_the_folder_holds_the_list_and_nothing_else():
     for p in listed:
         image = np.asarray(Image.open(p))
         assert image.shape[:2] == (H, W) and np.ptp(image) > 0
+
+
+def test_new_images_have_a_new_version():
+    """Else ``render`` would keep pictures that would be drawn otherwise now."""
+    now = digests()
+    assert {"mesh": (MESH_IMAGES, now["mesh"]), "splats": (SPLAT_IMAGES, now["splats"])} == RECORDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from spatialbench.errors import ResultError, UsageError
 from spatialbench.renderers.video import FILM_VARIABLE, Film, film_backend, write_film
@@ -35,6 +36,29 @@ def test_frames_come_back(tmp_path, kind):
     for g, f in zip(got, frames(), strict=True):
         assert np.abs(g.astype(int) - f[0, 0]).max() <= 8
     assert [p.name for p in tmp_path.iterdir()] == ["a.mp4"]
+
+
+@pytest.mark.browser
+def test_a_browser_plays_them(tmp_path, kind):
+    """Loaded, sought to the middle of the seventh frame and painted: its colour, to the codec's few levels."""
+    from tests.report.headless import Browser
+
+    write_film(tmp_path / "a.mp4", frames(), 4)
+    page = tmp_path / "a.html"
+    page.write_text("<video id=v src=a.mp4 muted preload=auto></video><canvas id=c width=122 height=102></canvas>")
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(page, 400, 300)
+        seen = browser.evaluate("""new Promise((done, fail) => {
+            v.onerror = () => fail(v.error.message);
+            v.onseeked = () => { const g = c.getContext("2d"); g.drawImage(v, 0, 0);
+                done([v.videoWidth, v.videoHeight, v.duration, v.played.length]); };
+            v.play().then(() => { v.pause(); v.currentTime = 6.5 / 4; }, fail); })""")
+        browser.screenshot(tmp_path / "c.png", tuple(browser.evaluate(
+            "(r => [r.x, r.y, r.width, r.height])(c.getBoundingClientRect())")))
+    assert seen == [122, 102, 3, 1]
+    with Image.open(tmp_path / "c.png") as image:
+        colour = np.asarray(image.convert("RGB"))[50, 60].astype(int)
+    assert np.abs(colour - frames()[6][0, 0]).max() <= 8
 
 
 def test_the_index_comes_first(tmp_path, monkeypatch):
