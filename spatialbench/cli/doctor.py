@@ -55,7 +55,7 @@ def doctor(as_json: bool) -> None:
     else:
         from rich.console import Console
         from rich.markup import escape
-    from rich.table import Table
+        from rich.table import Table
 
         table = Table(title=f"spatialbench {__version__}", title_justify="left", box=None, pad_edge=False)
         for head in ("part", "name", "usable", "version, or what to do"):
@@ -65,8 +65,8 @@ def doctor(as_json: bool) -> None:
             if c in missing and c is not missing[0]:
                 continue
             if missing and c is missing[0]:
-                c = Check("scorers", ", ".join(m.name for m in missing), False, escape(c.note))
-            table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", c.note)
+                c = Check("scorers", ", ".join(m.name for m in missing), False, c.note)
+            table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", escape(c.note))
         Console(highlight=False).print(table)
     needed = [c for c in found if (c.kind, c.name) in (("navmesh", "recast"), ("placement", "pybullet"))
               and not c.usable]
