@@ -9,7 +9,7 @@ import pytest
 
 from spatialbench.scene import load_scene
 from spatialbench.scene.splats.write_ply import write_splat_ply
-from spatialbench.types import Gate, TriangleMesh
+from spatialbench.types import TriangleMesh
 from spatialbench.world import FrameOverrides, build_world, fused_collision
 from tests import analytic as A
 from tests.splats import splat_mesh
