@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, EmptyWorldError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.log import ReadLog, Soup, plural
+from spatialbench.scene.weld import Welded, referred, weld
 from spatialbench.types import TriangleMesh
 
-__all__ = ["WARN_SHARE", "check_indices", "check_used_finite", "clean", "position_keys", "warn_of_many"]
+__all__ = ["WARN_SHARE", "Cleaned", "check_indices", "check_used_finite", "clean", "warn_of_many"]
 
 WARN_SHARE = 0.05
 """Of the faces, corners, vertices or splats: when more are mended, that is a warning too."""
-_CHUNK = 1 << 17
+_BLOCK = 1 << 14
+"""Faces that are worked on at a time: what is made of them stays in the cache."""
 _LARGEST = float(np.finfo(np.float32).max)
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -50,12 +53,12 @@ def check_used_finite(vertices: NDArray, faces: NDArray, where: str) -> int:
     ------
     CorruptInputError : says how many are not and names the first.
     """
+    if not vertices.size or max(float(vertices.max()), -float(vertices.min())) <= _LARGEST:  # not so where one is NaN
+        return 0
     with np.errstate(invalid="ignore"):
         bad = ~(np.abs(vertices) <= _LARGEST).all(axis=1)
     n_bad = int(bad.sum())
-    if n_bad == 0:
-        return 0
-    hit = np.flatnonzero(bad & _used(vertices, faces))
+    hit = np.flatnonzero(bad & referred(faces, len(vertices)))
     if len(hit):
         x, y, z = vertices[hit[0]].tolist()
         raise CorruptInputError(f"{len(hit):,} of the vertices that faces use are not finite, the first is "
@@ -64,7 +67,16 @@ def check_used_finite(vertices: NDArray, faces: NDArray, where: str) -> int:
     return n_bad
 
 
-def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """A mesh, and what was found out about its faces on the way: areas [F] > 0 and corners at one place."""
+
+    mesh: TriangleMesh
+    area: NDArray[np.float64]
+    welded: Welded
+
+
+def clean(soup: Soup, log: ReadLog, where: str) -> Cleaned:
     """Drop faces without area and vertices without faces; count duplicates; mend uv and colours.
 
     Vertices are not merged and no face is moved, so what is left is exactly what the file holds.
@@ -80,33 +92,35 @@ def clean(soup: Soup, log: ReadLog, where: str) -> TriangleMesh:
     log.details["faces_read"] = len(faces)
     n_nonfinite = check_used_finite(vertices, faces, where)
     log.repair("vertices_nonfinite", n_nonfinite, "no face uses them; dropped")
-    flat = _without_area(vertices, faces)
-    n_flat = int(flat.sum())
+    area, flat = _areas(vertices, faces)
+    n_flat = int(np.count_nonzero(flat))
     if n_flat == len(faces):
         raise EmptyWorldError(f"none of its {plural(n_flat, 'face')} has an area", where=where,
                               todo="Check the scale and the transforms it was exported with")
     uv, colors, ids = soup.uv, soup.colors, soup.material_ids
-    used = _used(vertices, faces)
+    used = referred(faces, len(vertices))
     log.repair("vertices_unreferenced", len(vertices) - int(used.sum()) - n_nonfinite, "no face uses them; dropped")
     if n_flat:
         log.repair("faces_degenerate", n_flat, "without area; dropped, with the vertices that only they use")
         keep = ~flat
-        faces, ids = faces[keep], ids[keep]
+        faces, ids, area = faces[keep], ids[keep], area[keep]
         uv = None if uv is None else uv[keep]
         colors = None if colors is None else colors[keep]
-        used = _used(vertices, faces)
+        used = referred(faces, len(vertices))
     if not used.all():
-        renumber = np.cumsum(used, dtype=np.int64) - 1
-        faces = renumber[faces].astype(np.int32)
+        faces = np.take(np.cumsum(used, dtype=np.int32) - np.int32(1), faces)
         vertices = vertices[used]
-    log.repair("faces_duplicate", _count_duplicates(vertices, faces), "same corners as an earlier face; kept")
+    welded = weld(vertices, faces)
+    log.repair("faces_duplicate", welded.duplicate_faces, "same corners as an earlier face; kept")
     uv, colors = _mend_uv(uv, log), _mend_colors(colors, log)
     left_out = log.repairs["faces_not_polygons"].count if "faces_not_polygons" in log.repairs else 0
     warn_of_many(log, faces=len(soup.faces) + left_out, corners=3 * len(soup.faces), vertices=len(soup.vertices))
     kept = np.flatnonzero(np.bincount(ids, minlength=len(soup.materials)))
-    renumbered = (np.cumsum(np.isin(np.arange(len(soup.materials)), kept)) - 1).astype(np.int32)
-    return TriangleMesh(vertices=vertices, faces=faces, material_ids=renumbered[ids],
+    if len(kept) < len(soup.materials):
+        ids = (np.cumsum(np.isin(np.arange(len(soup.materials)), kept)) - 1).astype(np.int32)[ids]
+    mesh = TriangleMesh(vertices=vertices, faces=faces, material_ids=ids,
                         materials=tuple(soup.materials[i] for i in kept), uv=uv, colors=colors)
+    return Cleaned(mesh, area, welded)
 
 
 _MENDED = (
@@ -130,12 +144,6 @@ _MENDED = (
 """Repairs of something broken: what they are counted in, and what is said of many."""
 
 
-def _used(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:
-    used = np.zeros(len(vertices), bool)
-    used[faces.reshape(-1)] = True
-    return used
-
-
 def warn_of_many(log: ReadLog, **wholes: int) -> None:
     """Say which repairs took more than ``WARN_SHARE`` of what they are counted in.
 
@@ -151,48 +159,43 @@ def warn_of_many(log: ReadLog, **wholes: int) -> None:
             log.warn(f"{count:,} of {whole:,} {noun} {words} ({count / whole:.0%}): look at how the world was exported")
 
 
-def _without_area(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Faces whose area cannot be told from 0.
+def _areas(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """[F] areas, and which of them cannot be told from 0.
 
     A corner at distance m from the origin carries a rounding of eps m, so twice the area of a face whose
     longest edge is e carries one of about 8 eps m e (four products of an edge and a rounded difference).
     """
+    twice, doubtful = np.empty(len(faces)), np.empty(len(faces), bool)
+    flat = vertices.reshape(-1)
+    farthest = max(float(np.fmax.reduce(flat)), -float(np.fmin.reduce(flat)))  # what no face uses may be NaN
+    largest = 8 * _EPS * min(farthest, _LARGEST)
+
+    def block(part: slice) -> None:
+        first, a, b = (np.ascontiguousarray(np.take(vertices, faces[part, c], axis=0).T) for c in range(3))
+        a -= first
+        b -= first
+        longest2 = np.maximum(_squared(*a), _squared(*b))
+        np.maximum(longest2, _squared(*(a - b)), out=longest2)
+        twice[part] = np.sqrt(_squared(*(a[n - 2] * b[n - 1] - a[n - 1] * b[n - 2] for n in range(3))))
+        doubtful[part] = twice[part] <= largest * np.sqrt(longest2)
+
+    in_blocks(len(faces), block, _BLOCK)
     out = np.zeros(len(faces), bool)
-    for start in range(0, len(faces), _CHUNK):
-        t = vertices[faces[start:start + _CHUNK]]
+    odd = np.flatnonzero(doubtful)
+    for start in range(0, len(odd), _BLOCK):
+        some = odd[start:start + _BLOCK]
+        t = np.take(vertices, faces[some], axis=0)
         a, b = t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]
         edge = np.sqrt(np.maximum(np.maximum((a * a).sum(1), (b * b).sum(1)), ((a - b) ** 2).sum(1)))
-        area2 = np.linalg.norm(np.cross(a, b), axis=1)
-        out[start:start + _CHUNK] = area2 <= 8 * _EPS * np.abs(t).max(axis=(1, 2)) * edge
+        out[some] = twice[some] <= 8 * _EPS * np.abs(t).max(axis=(1, 2)) * edge
+    return twice * 0.5, out
+
+
+def _squared(x: NDArray[np.float64], y: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+    out: NDArray[np.float64] = x * x
+    out += y * y
+    out += z * z
     return out
-
-
-def _count_duplicates(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> int:
-    """Faces that have the corner positions of an earlier one, in any order (by 64-bit hashes)."""
-    corner = position_keys(vertices)[faces]
-    corner.sort(axis=1)
-    key = _mix(corner[:, k] for k in range(3))
-    key.sort()
-    return int((key[1:] == key[:-1]).sum())
-
-
-def position_keys(vertices: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """[V] a 64-bit hash of each position [V,3]: equal where all three coordinates are."""
-    return _mix((vertices[:, k] + 0.0).view(np.uint64) for k in range(3))  # + 0.0 makes -0.0 and 0.0 one
-
-
-def _mix(columns: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """One well-spread 64-bit number for each row (the finaliser of splitmix64, chained over the columns)."""
-    h: NDArray[np.uint64] = np.zeros(1, np.uint64)
-    for column in columns:
-        h = h + column
-        h += np.uint64(0x9E3779B97F4A7C15)
-        h ^= h >> np.uint64(30)
-        h *= np.uint64(0xBF58476D1CE4E5B9)
-        h ^= h >> np.uint64(27)
-        h *= np.uint64(0x94D049BB133111EB)
-        h ^= h >> np.uint64(31)
-    return h
 
 
 def _mend_uv(uv: NDArray[np.float32] | None, log: ReadLog) -> NDArray[np.float32] | None:

@@ -28,6 +28,8 @@ _DDS = b"DDS "
 _TODO = "Export it with PNG, JPEG or WebP textures"
 _PORTABLE = (b"\x89PNG", b"\xff\xd8\xff")
 _ENCODED: dict[int, tuple[weakref.ref[NDArray[np.uint8]], bytes]] = {}
+_STRIP = 1 << 19
+"""Bytes of a picture that are converted at a time."""
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 
 
@@ -130,4 +132,11 @@ def _rgba(image: object) -> NDArray[np.uint8]:
     if mode in _SIXTEEN_BIT:
         grey = np.clip(np.asarray(image, dtype=np.float64) / 257.0 + 0.5, 0, 255).astype(np.uint8)
         return np.dstack([grey, grey, grey, np.full_like(grey, 255)])
-    return np.array(image.convert("RGBA"), dtype=np.uint8)  # type: ignore[attr-defined]
+    width, height = image.size  # type: ignore[attr-defined]
+    image.load()  # type: ignore[attr-defined]
+    out = np.empty((height, width, 4), np.uint8)
+    rows = max(1, _STRIP // (4 * max(width, 1)))
+    for top in range(0, height, rows):  # a whole picture would be copied three times on its way
+        strip = image.crop((0, top, width, min(top + rows, height))).convert("RGBA")  # type: ignore[attr-defined]
+        out[top:top + rows] = np.frombuffer(strip.tobytes(), np.uint8).reshape(-1, width, 4)
+    return out

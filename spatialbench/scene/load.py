@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
+from spatialbench.scene.blocks import box, quantiles
 from spatialbench.scene.checks import check_mesh, check_splats
 from spatialbench.scene.clean import clean
 from spatialbench.scene.draco import read_drc
@@ -39,6 +40,9 @@ PRIORS: dict[str, tuple[tuple[float, float, float], float | None]] = {
     "glb": (_Y, 1.0), "gltf": (_Y, 1.0), "obj": (_Y, None), "ply": (_Y, None), "off": (_Y, None), "stl": (_Z, None),
     "3mf": (_Z, 0.001), "drc": (_Y, None), "usd": (_Y, 0.01)}
 """Up axis and metres per unit that the convention of each format gives (design, section 7)."""
+_WITH_OTHERS = {"glb": read_gltf, "gltf": read_gltf, "obj": read_obj, "ply": read_ply}
+_ALONE = {"off": read_off, "drc": read_drc, "3mf": read_3mf, "stl": read_stl}
+"""Readers by format: those of worlds that may refer to other files, and the others."""
 _SUFFIXES = {"usd": ("usd", "usda", "usdc", "usdz"), "splat-ply": ("ply",), "sog": ("sog", "json", "zip")}
 LARGEST_PLAUSIBLE = 1000.0
 """Metres: a world that is larger is warned about; a thousandth of it is a room."""
@@ -163,13 +167,14 @@ def _box(scene: Scene) -> WorldBox:
         if mesh is None or not len(mesh.faces):
             low, high = np.array(scene.report.bounds)
             return WorldBox(low, high, False)
-        return WorldBox(mesh.vertices.min(axis=0), mesh.vertices.max(axis=0), False)
+        low, high = box(mesh.vertices)
+        return WorldBox(low, high, False)
     bulk = without_sky(scene.splats)
     splats = bulk if len(bulk) else scene.splats
     step = -(-len(splats) // _SAMPLE)
     seen = splats.opacities[::step] > _VISIBLE
     means = splats.means[::step][seen] if seen.any() else splats.means[::step]
-    low, high = np.quantile(means.astype(np.float64), _BULK, axis=0)
+    low, high = np.array([quantiles(means[:, k].astype(np.float64), _BULK) for k in range(3)]).T
     offset = np.zeros(3) if splats.offset is None else splats.offset
     return WorldBox(low + offset, high + offset, True)
 
@@ -184,7 +189,8 @@ def _mesh_scene(path: Path, kind: str, read: Callable[[], Soup], folder: WorldFo
         if soup.splats is not None:
             splats = check_splats(judge(thin(soup.splats, max_splats, log), log, where), log, drop_outliers, where)
         if len(soup.faces) or splats is None:
-            mesh = replace(check_mesh(clean(soup, log, where), log, drop_outliers, where), lights=soup.lights)
+            done = clean(soup, log, where)
+            mesh = replace(check_mesh(done.mesh, log, drop_outliers, where, done.area, done.welded), lights=soup.lights)
     up, unit = PRIORS[kind]
     reports = [] if mesh is None else [_report(mesh, log)]
     reports += [] if splats is None else [report_splats(splats, log)]
@@ -199,20 +205,9 @@ def _mesh_scene(path: Path, kind: str, read: Callable[[], Soup], folder: WorldFo
 def _read(found: Sniffed, folder: WorldFolder, log: ReadLog, where: str) -> Soup:
     if found.kind == "usd":
         return read_usd(folder, log, where)
-    data = folder.read_main()
-    if found.kind in ("glb", "gltf"):
-        return read_gltf(data, folder, log, where)
-    if found.kind == "obj":
-        return read_obj(data, folder, log, where)
-    if found.kind == "ply":
-        return read_ply(data, folder, log, where)
-    if found.kind == "off":
-        return read_off(data, log, where)
-    if found.kind == "drc":
-        return read_drc(data, log, where)
-    if found.kind == "3mf":
-        return read_3mf(data, log, where)
-    return read_stl(data, log, where)
+    if found.kind in _WITH_OTHERS:  # the bytes are handed over, not kept here: a reader may let go of them
+        return _WITH_OTHERS[found.kind](folder.read_main(), folder, log, where)
+    return _ALONE[found.kind](folder.read_main(), log, where)
 
 
 def _side(soup: Soup, side: SideCar) -> SideCar:
@@ -226,15 +221,15 @@ def _side(soup: Soup, side: SideCar) -> SideCar:
 
 def _warn_large(mesh: TriangleMesh, unit_m: float, report: ImportReport) -> None:
     seen = without_sky(mesh)
-    points = (seen if len(seen.faces) else mesh).vertices
-    extent = float((points.max(axis=0) - points.min(axis=0)).max())
+    low, high = box((seen if len(seen.faces) else mesh).vertices)
+    extent = float((high - low).max())
     if extent * unit_m > LARGEST_PLAUSIBLE:
         report.warnings.append(f"the world is {extent:g} units long: not plausible for metres, it looks like "
                                "millimetres (set the scale, 0.001 for millimetres)")
 
 
 def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:
-    bounds = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])  # faces use all of them
+    bounds = box(mesh.vertices)  # faces use all of them
     return ImportReport(
         kind="mesh", format=log.format, files=log.files, n_vertices=len(mesh.vertices), n_faces=len(mesh.faces),
         n_materials=len(mesh.materials), n_textures=log.n_textures, has_color=_has_color(mesh),

@@ -18,7 +18,8 @@ from spatialbench.types import Material
 
 __all__ = ["read_obj"]
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 19
+_FACES = 1 << 16
 _V, _VT = (3, 4, 6, 7), (1, 2, 3)  # numbers that a vertex and a texture coordinate may have
 _IGNORED = {b"vn", b"vp", b"o", b"g", b"s", b"mg", b"lod", b"bevel", b"c_interp", b"d_interp", b"usemap", b"maplib",
             b"shadow_obj", b"trace_obj", b"cstype", b"deg", b"bmat", b"step", b"parm", b"trim", b"hole", b"scrv",
@@ -39,6 +40,7 @@ def read_obj(data: bytes, folder: WorldFolder, log: ReadLog, where: str) -> Soup
     """
     reader = _Reader(log, where)
     reader.read(data)
+    del data  # it is as large as what is made of it
     if reader.n_faces == 0:
         extra = ", ".join(f"{n:,} {kind}" for kind, n in sorted(reader.skipped.items()))
         raise EmptyWorldError(f"has {reader.n_positions:,} vertices{', ' + extra if extra else ''} and no faces",
@@ -178,12 +180,13 @@ class _Reader:
         vertices = np.concatenate(self.positions) if sizes else np.zeros((0, 3))
         self.positions.clear()
         texcoords = np.concatenate(self.texcoords) if self.texcoords else np.zeros((0, 2))
-        vi = resolve(np.concatenate([c.vertex for c in self.faces]), counts, lines, len(vertices), where, "vertex")
-        ti = None
-        if any(c.texture is not None for c in self.faces):
-            ti = resolve(np.concatenate([c.texture_or_none() for c in self.faces]), counts, lines, len(texcoords),
-                         where, "texture coordinate", optional=True)
+        textures = [c.texture_or_none() for c in self.faces] if any(c.texture is not None for c in self.faces) else []
+        corners = [c.vertex for c in self.faces]
         self.faces.clear()
+        vi, ti = _joined(corners), _joined(textures) if textures else None
+        resolve(vi, counts, lines, len(vertices), where, "vertex")
+        if ti is not None:
+            resolve(ti, counts, lines, len(texcoords), where, "texture coordinate", optional=True)
         log.repair("faces_not_polygons", int((counts < 3).sum()), "fewer than three corners; left out")
         source = None
         if (counts == 3).all():
@@ -236,7 +239,11 @@ class _Reader:
         bare = np.ones(len(ids), bool) if tex is None else (tex < 0).any(axis=1)
         uv = np.zeros((len(ids), 3, 2), np.float32)
         if tex is not None:
-            uv[~bare] = texcoords[tex[~bare]]
+            single = texcoords.astype(np.float32)
+            for start in range(0, len(uv), _FACES):
+                part = slice(start, start + _FACES)
+                np.take(single, tex[part], axis=0, mode="clip", out=uv[part])
+            uv[bare] = 0
             uv[..., 1] = 1 - uv[..., 1]
         for i, m in enumerate(list(materials)):
             lost = bare & (ids == i) if m.texture is not None else np.zeros(0, bool)
@@ -260,6 +267,13 @@ class _Reader:
                 for material in parse_mtl(data, name, self.log):
                     out.setdefault(material.name, material)
         return out
+
+
+def _joined(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """All parts behind one another; the list is emptied, as each is large."""
+    out = np.concatenate(parts)
+    parts.clear()
+    return out
 
 
 def _text(raw: bytes) -> str:

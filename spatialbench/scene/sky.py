@@ -9,7 +9,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.blocks import box, in_blocks, lengths, median, quantiles
 from spatialbench.scene.log import ReadLog, plural
+from spatialbench.scene.weld import components, referred, touching
 from spatialbench.types import GaussianSplats, TriangleMesh
 
 __all__ = ["DOME_FACTOR", "SHELL_GAP", "flag_sky", "flag_splat_sky", "is_sky_shell", "sky_faces", "sky_materials",
@@ -17,6 +19,8 @@ __all__ = ["DOME_FACTOR", "SHELL_GAP", "flag_sky", "flag_splat_sky", "is_sky_she
 
 DOME_FACTOR = 5.0
 """A dome's radius over that of everything else: OPEN-2 removes only what is certain to be sky."""
+_BOX_FACTOR = 100.0
+"""The same for a box of flat sides, which a room is too."""
 _SHELL = 1.5
 """Largest ratio of a sky's far distances (95th percentile) to its near ones (5th)."""
 _HORIZON, _BELOW = 0.1, 0.02
@@ -50,7 +54,9 @@ def sky_materials(mesh: TriangleMesh) -> list[int]:
 
 def sky_faces(mesh: TriangleMesh) -> NDArray[np.bool_] | None:
     """[F] faces of the sky's materials; None when there is none."""
-    sky = np.isin(mesh.material_ids, sky_materials(mesh))
+    named = np.zeros(len(mesh.materials), bool)
+    named[sky_materials(mesh)] = True
+    sky = np.take(named, mesh.material_ids) if named.any() else named
     return sky if sky.any() else None
 
 
@@ -103,11 +109,13 @@ def flag_sky(mesh: TriangleMesh, log: ReadLog) -> TriangleMesh:
                      "drawn, but is no ground and gives no scale")
             log.details.setdefault("sky", []).append(m.name)
     mesh = replace(mesh, materials=tuple(materials))
-    rest = ~np.array([m.sky for m in materials])[mesh.material_ids]
-    dome = np.zeros(len(mesh.faces), bool)
-    dome[rest] = _dome_faces(mesh.triangles[rest])
-    if not dome.any():
+    known = np.array([m.sky for m in materials])
+    rest = np.flatnonzero(~np.take(known, mesh.material_ids)) if known.any() else None
+    found = _dome_faces(mesh.vertices, mesh.faces if rest is None else mesh.faces[rest])
+    if found is None:
         return mesh
+    dome = np.zeros(len(mesh.faces), bool)
+    dome[slice(None) if rest is None else rest] = found
     log.warn(f"{plural(int(dome.sum()), 'face')} form a dome more than {DOME_FACTOR:g} times as large as all they "
              "enclose and are taken for the sky: they are drawn, but are no ground and give no scale")
     ids, table = mesh.material_ids.copy(), list(materials)
@@ -134,7 +142,10 @@ def flag_splat_sky(splats: GaussianSplats, log: ReadLog) -> GaussianSplats:
     sky, whatever their opacity. A background that lies nearer to the rest is kept: distance alone makes no sky
     (OPEN-2). What is found is warned of and in ``details["sky"]`` and ``details["sky_splats"]``.
     """
-    seen = np.flatnonzero((splats.opacities > _SEEN) & np.isfinite(splats.means).all(axis=1))
+    visible = splats.opacities > _SEEN
+    if not np.isfinite(box(splats.means)).all():
+        visible &= np.isfinite(splats.means).all(axis=1)
+    seen = np.flatnonzero(visible)
     points = splats.means[seen[::max(1, -(-len(seen) // _SAMPLE))]].astype(np.float64)
     assert splats.offset is not None
     for centre in (-splats.offset, _sphere_middle(points)):
@@ -161,7 +172,7 @@ def _shell(points: NDArray[np.float64]) -> tuple[float, float] | None:
     least = max(1, int(np.ceil(_SHELL_SHARE * n)))
     if n < 2 * least + stray:
         return None
-    distance = np.linalg.norm(points, axis=1)
+    distance = lengths(points)
     ordered = np.sort(distance)
     ahead = ordered[1 + stray:]
     gaps = np.flatnonzero((ahead >= SHELL_GAP * ordered[:len(ahead)]) & (ordered[:len(ahead)] > 0))
@@ -171,7 +182,7 @@ def _shell(points: NDArray[np.float64]) -> tuple[float, float] | None:
     inner = float(ordered[gaps[-1]])
     outer = float(ordered[gaps[-1] + 1 + stray])
     beyond = distance[distance >= outer]
-    near, far = np.percentile(beyond, (5, 95))
+    near, far = quantiles(beyond, (0.05, 0.95))
     if near < SHELL_GAP * inner or far > _THIN * near or _covered(points[distance >= outer]) < _CLOSED:
         return None
     return float(near / _THIN), float(far * _THIN)
@@ -190,9 +201,10 @@ def _sphere_middle(points: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """[3] middle of the sphere that fits the farther half of the distances best (linear least squares), or None."""
     if len(points) < 4:
         return None
-    from_middle = points - np.median(points, axis=0)
-    distance = np.linalg.norm(from_middle, axis=1)
-    outer = from_middle[distance > float(np.percentile(distance, 99.5)) / 2]
+    middle = np.array([median(points[:, k]) for k in range(3)])
+    from_middle = points - middle
+    distance = lengths(from_middle)
+    outer = from_middle[distance > quantiles(distance, (0.995,))[0] / 2]
     if len(outer) < 4:
         return None
     size = float(distance.max())  # |p|^2 = 2 c.p + (r^2 - |c|^2), by sums that no number of threads changes
@@ -201,17 +213,16 @@ def _sphere_middle(points: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if np.linalg.cond(square) > _FLAT:
         return None
     solved = size * np.linalg.solve(square, np.einsum("ni,n->i", rows, ((outer / size) ** 2).sum(axis=1)))
-    return np.asarray(solved[:3] + np.median(points, axis=0))
+    return np.asarray(solved[:3] + middle)
 
 
-def _dome_faces(triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """[F] faces of pieces that are domes around all the rest."""
-    out = np.zeros(len(triangles), bool)
-    if len(triangles) < 2:
-        return out
-    piece = _pieces(triangles)
-    if piece.max() == 0:
-        return out
+def _dome_faces(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_] | None:
+    """[F] faces of pieces that are domes around all the rest; None without any."""
+    piece = _pieces(vertices, faces) if len(faces) > 1 else None
+    if piece is None:
+        return None
+    triangles = np.take(vertices, faces, axis=0)
+    out = np.zeros(len(faces), bool)
     middle = np.median(triangles.mean(axis=1), axis=0)
     reach = np.zeros(int(piece.max()) + 1)
     np.maximum.at(reach, piece, np.abs(triangles - middle).max(axis=(1, 2)))
@@ -221,7 +232,7 @@ def _dome_faces(triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
         if not others.any() or not _is_dome(triangles[own], triangles[others]):
             break
         out = out | own
-    return out
+    return out if out.any() else None
 
 
 def _is_dome(own: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
@@ -233,7 +244,14 @@ def _is_dome(own: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
     near, far = np.percentile(distance, (5, 95))
     if radius <= 0 or near <= DOME_FACTOR * radius or far > 2 * near:
         return False
-    return _closed_share(own - middle) >= _CLOSED
+    own = own - middle
+    normal = np.cross(own[:, 1] - own[:, 0], own[:, 2] - own[:, 0])
+    length = np.linalg.norm(normal, axis=1)
+    height = np.abs(np.einsum("ij,ij->i", normal, own[:, 0])) / np.maximum(length, np.finfo(float).tiny)
+    if _closed_share(own[height >= far / _SHELL]) >= _CLOSED:
+        return True
+    # The walls of a room around one small thing in the air look like a box of sky: only a far larger one is certain.
+    return float(height[length > 0].min(initial=np.inf)) > _BOX_FACTOR * radius and _closed_share(own) >= _CLOSED
 
 
 def _closed_share(own: NDArray[np.float64]) -> float:
@@ -247,33 +265,36 @@ def _closed_share(own: NDArray[np.float64]) -> float:
     return float(np.abs(2 * np.arctan2(top, bottom)).sum() / (4 * np.pi))
 
 
-def _pieces(triangles: NDArray[np.float64]) -> NDArray[np.int64]:
-    """[F] number of the piece of each face. Pieces lie apart: no face spans the gap, and the gap is at least one cell.
+def _pieces(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """[F] number of the piece of each face; None when all are one. Pieces lie apart: no face spans the gap, and the gap
+    is at least one cell.
 
     Cells divide the longest side of the box by ``_CELLS``. A dome's gap is four fifths of its radius, over five cells.
+    Most worlds fill cells that touch: then faces need not be looked at.
     """
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
+    used = referred(faces, len(vertices))
+    low, high = box(vertices if used.all() else vertices[used])
+    scale = _CELLS / float((high - low).max())
+    cell = np.zeros(len(vertices), np.int32)
 
-    low = triangles.min(axis=(0, 1))
-    size = float((triangles.max(axis=(0, 1)) - low).max())
-    cell = np.zeros(triangles.shape[:2], np.int64)
-    for axis in range(3):
-        along = np.clip((triangles[:, :, axis] - low[axis]) * (_CELLS / size), 0, _CELLS - 1).astype(np.int64)
-        cell = cell * _CELLS + along
-    n = _CELLS**3
-    occupied = np.zeros(n, bool)
-    occupied[cell.reshape(-1)] = True
-    used = np.flatnonzero(occupied)
-    xyz = np.stack([used // _CELLS**2, used // _CELLS % _CELLS, used % _CELLS], axis=1)
-    pairs = [np.unique(cell[:, i] * n + cell[:, j]) for i, j in ((0, 1), (1, 2))]
-    for step in np.ndindex(3, 3, 3):
-        beside = xyz + np.array(step) - 1
-        inside = ((beside >= 0) & (beside < _CELLS)).all(axis=1)
-        other = (beside[inside] * [_CELLS**2, _CELLS, 1]).sum(axis=1)
-        joined = occupied[other]
-        pairs.append(used[inside][joined] * n + other[joined])
-    edges = np.concatenate(pairs)
-    graph = coo_matrix((np.ones(len(edges), np.int8), (edges // n, edges % n)), shape=(n, n))
-    _, label = connected_components(graph, directed=False)
-    return np.unique(label[cell[:, 0]], return_inverse=True)[1].reshape(-1)
+    def block(part: slice) -> None:
+        for axis in range(3):
+            along = (vertices[part, axis] - low[axis]) * scale
+            cell[part] = cell[part] * np.int32(_CELLS) + np.clip(along, 0, _CELLS - 1).astype(np.int32)
+
+    in_blocks(len(vertices), block)
+    occupied = np.bincount(cell[used], minlength=_CELLS**3) > 0
+    a, b = touching(occupied.reshape(_CELLS, _CELLS, _CELLS))
+    one = np.arange(_CELLS**3, dtype=np.int32)
+    _, label = components(np.concatenate([a, one]), np.concatenate([b, one]), _CELLS**3)
+    if (label[occupied] == label[occupied][0]).all():
+        return None
+    at = np.take(label, cell)
+    i, j, k = (np.take(at, faces[:, c]) for c in range(3))
+    across = np.concatenate([np.stack([p, q], axis=1)[p != q] for p, q in ((i, j), (j, k))])
+    across.sort(axis=1)
+    across = np.unique(across, axis=0)
+    nodes = np.arange(int(label.max()) + 1, dtype=np.int32)
+    _, joined = components(np.concatenate([across[:, 0], nodes]), np.concatenate([across[:, 1], nodes]), len(nodes))
+    piece = np.unique(np.take(joined, i), return_inverse=True)[1].reshape(-1)
+    return piece.astype(np.int32) if piece.max() > 0 else None

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.scene.clean import WARN_SHARE, position_keys
+from spatialbench.scene.clean import WARN_SHARE
 from spatialbench.scene.log import ReadLog
+from spatialbench.scene.weld import Welded, weld
+from spatialbench.scene.weld import components as components_of
 from spatialbench.types import TriangleMesh
 
 __all__ = ["MAX_JUDGED", "Topology", "report_topology", "topology"]
 
 MAX_JUDGED = 5_000_000
-"""Faces: of a larger mesh nothing is counted here; a million take about a second and 150 MB."""
+"""Faces: of a larger mesh nothing is counted here; a million take 0.2 s and 150 MB."""
+_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +54,11 @@ class Topology:
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "component"}
 
 
-def topology(mesh: TriangleMesh) -> Topology:
-    """Count (see :class:`Topology`); 0.4 s for 500,000 faces.
+def topology(mesh: TriangleMesh, welded: Welded | None = None) -> Topology:
+    """Count (see :class:`Topology`); 0.1 s for 500,000 faces.
 
-    Edges are sorted with their sense as the last bit, so that the faces of each lie side by side.
+    Edges are sorted with their sense as the last bit, so that the faces of each lie side by side. ``welded`` is of this
+    mesh, where it is known already.
 
     Raises
     ------
@@ -62,34 +66,42 @@ def topology(mesh: TriangleMesh) -> Topology:
     """
     if len(mesh.faces) == 0:
         raise ValueError("a mesh without faces has no topology")
-    faces, count = _welded(mesh)
-    a, b = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
-    key = ((np.minimum(a, b).astype(np.uint64) * np.uint64(count) + np.maximum(a, b).astype(np.uint64))
-           << np.uint64(1)) | (a > b)
+    welded = welded or weld(mesh.vertices, mesh.faces)
+    bits = np.uint64((welded.places - 1).bit_length())
+    key = _edges(welded.faces, bits)
     key.sort()
-    edge = key >> np.uint64(1)
-    start = np.flatnonzero(np.concatenate([[True], edge[1:] != edge[:-1]]))
-    around = np.diff(np.append(start, len(edge)))
-    low, high = (n.astype(np.int64) for n in np.divmod(edge[start], np.uint64(count)))
-    pair = np.flatnonzero(around == 2)
-    against = np.zeros(len(start), bool)
-    against[pair] = key[start[pair]] == key[start[pair] + 1]
-    components, of_place = _components(low, high, count)
-    component = of_place[faces[:, 0]]
+    new = np.ones(len(key) + 2, bool)  # where an edge starts; the last two stand for the end
+    for start in range(0, len(key) - 1, _BLOCK):  # a temporary of all edges would be as large as the vertices
+        part = slice(start, min(start + _BLOCK, len(key) - 1))
+        np.greater(key[1:][part] ^ key[part], 1, out=new[1:-2][part])
+    first, second, third = new[:-2], new[1:-1], new[2:]
+    again = first & ~second
+    two = again & third
+    against = two.copy()
+    against[:-1] &= key[1:] == key[:-1]
+    starts = np.flatnonzero(first)
+    edge = np.take(key, starts)
+    del key
+    edge >>= np.uint64(1)
+    low, high = (edge >> bits).astype(np.int32), (edge & np.uint64((1 << int(bits)) - 1)).astype(np.int32)
+    del edge
+    components, of_place = components_of(low, high, welded.places)
     closed = np.ones(components, bool)
-    closed[of_place[low[(around != 2) | against]]] = False
-    return Topology(component, len(start), int((around == 1).sum()), int((around > 2).sum()), int(against.sum()),
-                    _duplicates(faces, count), components, int(closed.sum()),
-                    int((closed & (_volumes(mesh, component, components) < 0)).sum()))
+    closed[np.take(of_place, np.compress(np.take(~two | against, starts), low))] = False
+    del starts
+    component = np.take(of_place, welded.faces[:, 0])
+    inward = int((closed & (_volumes(mesh, component, closed) < 0)).sum()) if closed.any() else 0
+    return Topology(component, len(low), int(np.count_nonzero(first & second)), int(np.count_nonzero(again & ~third)),
+                    int(np.count_nonzero(against)), welded.duplicate_faces, components, int(closed.sum()), inward)
 
 
-def report_topology(mesh: TriangleMesh, log: ReadLog) -> Topology | None:
+def report_topology(mesh: TriangleMesh, log: ReadLog, welded: Welded | None = None) -> Topology | None:
     """Put the counts into ``details["topology"]``; say when neighbours are wound against each other along more than
     ``WARN_SHARE`` of the edges. None for a mesh that is too large or empty."""
     if not 0 < len(mesh.faces) <= MAX_JUDGED:
         log.details["topology"] = {"left_out": f"{len(mesh.faces):,} faces, at most {MAX_JUDGED:,} are counted"}
         return None
-    found = topology(mesh)
+    found = topology(mesh, welded)
     log.details["topology"] = found.as_json()
     if found.inconsistent_edges > WARN_SHARE * found.edges:
         log.warn(f"{found.inconsistent_edges:,} of {found.edges:,} edges lie between faces that are wound against each "
@@ -98,43 +110,28 @@ def report_topology(mesh: TriangleMesh, log: ReadLog) -> Topology | None:
     return found
 
 
-def _welded(mesh: TriangleMesh) -> tuple[NDArray[np.int64], int]:
-    """Faces [F,3] that refer to distinct positions, and the number of these (by 64-bit hashes)."""
-    key = position_keys(mesh.vertices)
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    number = np.empty(len(key), np.int64)
-    number[order] = np.cumsum(np.concatenate([[False], ordered[1:] != ordered[:-1]]))
-    return number[mesh.faces], int(number[order[-1]]) + 1
+def _edges(faces: NDArray[np.int32], bits: np.uint64) -> NDArray[np.uint64]:
+    """[3F] the two places of each edge of a face, the lower one first, in ``bits`` each, and its sense in the last."""
+    corners = [np.ascontiguousarray(faces[:, k]) for k in range(3)]
+    n = len(faces)
+    key = np.empty(3 * n, np.uint64)
+    for k in range(3):
+        a, b = corners[k], corners[(k + 1) % 3]
+        part = key[k * n:(k + 1) * n]
+        part[:] = np.minimum(a, b)
+        part <<= bits
+        part |= np.maximum(a, b).astype(np.uint64)
+        part <<= np.uint64(1)
+        part |= a > b
+    return key
 
 
-def _components(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> tuple[int, NDArray[np.int32]]:
-    """Number of components with an edge, and that of each place [count] that has one; ``low`` ascends."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    rows = np.zeros(count + 1, np.int32)
-    np.cumsum(np.bincount(low, minlength=count), out=rows[1:])
-    graph = csr_matrix((np.ones(len(low), np.int8), high.astype(np.int32), rows), shape=(count, count))
-    found, label = connected_components(graph, directed=False)
-    with_edges = np.zeros(found, bool)
-    with_edges[label[low]] = True
-    return int(with_edges.sum()), (np.cumsum(with_edges, dtype=np.int32) - 1)[label]
-
-
-def _duplicates(faces: NDArray[np.int64], count: int) -> int:
-    corner = np.sort(faces, axis=1).astype(np.uint64)
-    if count < 1 << 21:
-        key = (corner[:, 0] * np.uint64(count) + corner[:, 1]) * np.uint64(count) + corner[:, 2]
-        key.sort()
-        return int((key[1:] == key[:-1]).sum())
-    corner = corner[np.lexsort(corner.T)]
-    return int((corner[1:] == corner[:-1]).all(axis=1).sum())
-
-
-def _volumes(mesh: TriangleMesh, component: NDArray[np.int32], count: int) -> NDArray[np.float64]:
-    """[count] signed volume by the divergence theorem, about a corner of the mesh; means nothing for open ones."""
-    x, y, z = (np.ascontiguousarray(mesh.vertices[:, k] - mesh.vertices[0, k])[mesh.faces].T for k in range(3))
+def _volumes(mesh: TriangleMesh, component: NDArray[np.int32], closed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[components] signed volumes of the closed ones by the divergence theorem, about a corner of the mesh."""
+    face = np.flatnonzero(closed[component])
+    corners = [np.take(mesh.faces[:, k], face) for k in range(3)]
+    x, y, z = ([np.take(column, c) for c in corners]
+               for column in (mesh.vertices[:, k] - mesh.vertices[0, k] for k in range(3)))
     six = (x[0] * (y[1] * z[2] - z[1] * y[2]) + y[0] * (z[1] * x[2] - x[1] * z[2])
            + z[0] * (x[1] * y[2] - y[1] * x[2]))
-    return np.bincount(component, weights=six, minlength=count) / 6
+    return np.bincount(component[face], weights=six, minlength=len(closed)) / 6

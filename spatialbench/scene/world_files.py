@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from spatialbench.errors import InputError
@@ -11,7 +13,7 @@ from spatialbench.scene.folder import WORLD_SUFFIXES
 from spatialbench.scene.sniff import sniff
 from spatialbench.scene.splats import SPLAT_KINDS
 
-__all__ = ["MESH_KINDS", "WorldFiles", "other_worlds", "world_files"]
+__all__ = ["MESH_KINDS", "FolderWorlds", "WorldFiles", "other_worlds", "world_files"]
 
 MESH_KINDS = ("glb", "gltf", "obj", "ply", "stl", "off", "3mf", "drc", "usd")
 _LAYER = re.compile(r"mesh_layer(\d+)(?:[_\-. ].*)?\.(?:ply|drc)", re.IGNORECASE)
@@ -37,36 +39,81 @@ class WorldFiles:
     left_out: tuple[str, ...] = ()
 
 
-def world_files(path: Path) -> WorldFiles:
+@dataclass(frozen=True, eq=False)
+class FolderWorlds:
+    """World files [N] in a folder by their suffix, in the order of their names; none where there are too many."""
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, folder: Path) -> FolderWorlds:
+        """List a folder.
+
+        Raises
+        ------
+        OSError, ValueError : it cannot be listed.
+        """
+        found = []
+        for count, p in enumerate(folder.iterdir()):
+            if count >= _MAX_ENTRIES:
+                return cls(())
+            if p.suffix.lower() in WORLD_SUFFIXES and not p.name.startswith(".") and p.is_file():
+                found.append(p)
+        return cls(tuple(sorted(found)))
+
+    @cached_property
+    def colliders(self) -> dict[str, list[Path]]:
+        """By ``=`` and the stem in lower case that they are named after."""
+        out: dict[str, list[Path]] = {}
+        for p in self.files:
+            stem = _collider_of(p.name)
+            if stem is not None:
+                out.setdefault(stem.lower(), []).append(p)
+        return out
+
+    @cached_property
+    def layered(self) -> WorldFiles | None:
+        """The world of its layers, if there are any.
+
+        A layer that is there as PLY is not read again from its Draco stream, which has lost precision.
+        """
+        layers = sorted((int(m[1]), p.suffix.lower() == ".drc", p.name, p) for p in self.files
+                        if (m := _LAYER.fullmatch(p.name)))
+        if not layers:
+            return None
+        plain = {number for number, packed, _, _ in layers if not packed}
+        chosen = tuple(p for number, packed, _, p in layers if not packed or number not in plain)
+        taken = set(chosen)
+        return WorldFiles(chosen[0], chosen, left_out=tuple(p.name for p in self.files if p not in taken))
+
+
+def world_files(path: Path, listed: Callable[[Path], FolderWorlds] = FolderWorlds.of) -> WorldFiles:
     """What to read for a path that was given.
 
     A folder is one world if it holds ``meta.json`` (an unbundled SOG), files ``mesh_layer*.ply`` (HunyuanWorld), a
     single world file, or one file of splats and one collider: a mesh whose name is ``collider`` or ends in
     ``_collider``. A file of splats that was given brings its collider where that is named after it
-    (``NAME_collider.glb``) or, as ``collider.glb``, where no other world lies in the folder. Content decides what is
-    splats and what is a mesh; names only tell colliders and layers. Nothing is read here but the first bytes.
+    (``NAME_collider.glb``) or, as ``collider.glb``, where no other world lies in the folder; the first layer of a world
+    brings the others. Content decides what is splats and what is a mesh; names only tell colliders and layers. Nothing
+    is read here but the first bytes. ``listed`` lists a folder; who asks for many files of one may keep the answer.
     """
     try:
         if path.is_dir():
-            return _of_folder(path)
+            return _of_folder(path, listed)
         if path.is_file() and not _collider_of(path.name):
-            return _of_file(path)
+            return _of_file(path, listed)
     except (OSError, ValueError):
         pass  # reading the path says what is wrong
     return WorldFiles(path)
 
 
-def _of_folder(folder: Path) -> WorldFiles:
+def _of_folder(folder: Path, listed: Callable[[Path], FolderWorlds]) -> WorldFiles:
     if (folder / "meta.json").is_file():
         return WorldFiles(folder / "meta.json")
-    files = _worlds(folder)
-    layers = sorted((int(m[1]), p.suffix.lower() == ".drc", p.name, p) for p in files
-                    if (m := _LAYER.fullmatch(p.name)))
-    if layers:
-        # A layer that is there as PLY is not read again from its Draco stream, which has lost precision.
-        plain = {number for number, packed, _, _ in layers if not packed}
-        chosen = tuple(p for number, packed, _, p in layers if not packed or number not in plain)
-        return WorldFiles(chosen[0], chosen, left_out=tuple(p.name for p in files if p not in chosen))
+    found = listed(folder)
+    files = found.files
+    if found.layered is not None:
+        return found.layered
     if len(files) == 1:
         return WorldFiles(files[0])
     if len(files) == 2:
@@ -76,11 +123,15 @@ def _of_folder(folder: Path) -> WorldFiles:
     return WorldFiles(folder)
 
 
-def _of_file(path: Path) -> WorldFiles:
-    files = [p for p in _worlds(path.parent) if p.name != path.name]
-    named = [p for p in files if (_collider_of(p.name) or "").lower() == f"={path.stem.lower()}"]
-    if not named and len(files) == 1 and _collider_of(files[0].name) == "=":
-        named = files
+def _of_file(path: Path, listed: Callable[[Path], FolderWorlds]) -> WorldFiles:
+    if _LAYER.fullmatch(path.name):
+        whole = _of_folder(path.parent, listed)
+        return whole if whole.main.name == path.name else WorldFiles(path)
+    found = listed(path.parent)
+    named = found.colliders.get(f"={path.stem.lower()}", [])
+    if not named and len(found.files) <= 2:
+        others = [p for p in found.files if p.name != path.name]
+        named = others if len(others) == 1 and _collider_of(others[0].name) == "=" else []
     if len(named) == 1 and _is_pair(path, named[0]):
         return WorldFiles(path, collider=named[0])
     return WorldFiles(path)
@@ -92,25 +143,14 @@ def other_worlds(files: WorldFiles) -> tuple[str, ...]:
     ``...`` stands for a folder that cannot be listed or holds too much.
     """
     try:
-        found = _worlds(files.main.parent)
+        found = FolderWorlds.of(files.main.parent).files
     except (OSError, ValueError):
-        found = []
+        found = ()
     mine = {p.name for p in (files.main, *files.layers, files.collider) if p is not None}
     if not found:
         # A main file of another suffix (meta.json) may be alone; then the folder was listed and is small.
         return () if files.main.suffix.lower() not in WORLD_SUFFIXES else ("...",)
     return tuple(p.name for p in found if p.name not in mine)[:8]
-
-
-def _worlds(folder: Path) -> list[Path]:
-    """World files in a folder by their suffix, in the order of their names; none where there are too many."""
-    found = []
-    for count, p in enumerate(folder.iterdir()):
-        if count >= _MAX_ENTRIES:
-            return []
-        if p.suffix.lower() in WORLD_SUFFIXES and not p.name.startswith(".") and p.is_file():
-            found.append(p)
-    return sorted(found)
 
 
 def _collider_of(name: str) -> str | None:

@@ -3,11 +3,9 @@
 import json
 import struct
 
-import pytest
-
 from spatialbench.runs.listing import Contents, list_files
 from spatialbench.runs.suite import plan_folder, plan_suite
-from spatialbench.scene.world_files import world_files
+from spatialbench.scene.world_files import WorldFiles, world_files
 from spatialbench.types.suite import load_suite
 
 SPZ = b"NGSP" + struct.pack("<I", 3) + b"\x00" * 8
@@ -64,7 +62,30 @@ def test_a_suite_whose_pattern_matches_both(tmp_path):
 
 def test_layers_are_one_world(tmp_path):
     put(tmp_path, **{f"hy/mesh_layer{i}.ply": LAYER for i in range(3)}, **{"other.obj": OBJ})
-    if not world_files(tmp_path / "hy" / "mesh_layer0.ply").layers:
-        pytest.skip("a first layer that is given does not bring the others")
     assert worlds(tmp_path) == {"hy/mesh_layer0.ply", "other.obj"}
     assert worlds(tmp_path / "hy") == {"mesh_layer0.ply"}
+
+
+def test_layers_agree_with_the_reader(tmp_path):
+    """The first layer brings the others, and only it; of two that are one, the plain one."""
+    put(tmp_path, **{"mesh_layer0.ply": LAYER, "mesh_layer1.ply": LAYER, "mesh_layer1.drc": b"DRACO\2\2",
+                     "mesh_layer10.ply": LAYER, "other.obj": OBJ})
+    contents = Contents(list_files(tmp_path))
+    assert list(contents.parts_of("mesh_layer0.ply")) == ["mesh_layer1.ply", "mesh_layer10.ply"]
+    assert not list(contents.parts_of("mesh_layer1.ply"))
+    files = world_files(tmp_path / "mesh_layer0.ply")
+    assert [p.name for p in files.layers] == ["mesh_layer0.ply", "mesh_layer1.ply", "mesh_layer10.ply"]
+    assert files.left_out == ("mesh_layer1.drc", "other.obj")
+    assert world_files(tmp_path / "mesh_layer1.ply") == WorldFiles(tmp_path / "mesh_layer1.ply")
+
+
+def test_a_folder_is_listed_once(tmp_path, monkeypatch):
+    """However many pairs lie in it: the work is in proportion to the number of files."""
+    pairs = 40
+    for i in range(pairs):
+        put(tmp_path, **{f"{i}.spz": SPZ, f"{i}_collider.obj": OBJ})
+    contents, listed = Contents(list_files(tmp_path)), []
+    own = type(tmp_path).iterdir
+    monkeypatch.setattr(type(tmp_path), "iterdir", lambda p: listed.append(p) or own(p))
+    assert [list(contents.parts_of(f"{i}.spz")) for i in range(pairs)] == [[f"{i}_collider.obj"] for i in range(pairs)]
+    assert listed == [tmp_path]

@@ -1,9 +1,12 @@
 """Every world, object and awkward file of the shared data, in one process, against its row of the manifest.
 
 What happens to a file is in ``mesh_expected.csv``, ``splat_expected.csv`` and ``awkward_expected.csv`` (``loads``
-without a repair, ``repaired``, or the class of the error; words of the message, a repair or a warning); what the
-manifest asks for in awkward files in ``tests/data/awkward.csv``. Numbers of faces and splats, degree and box are read
-out of the manifest's own text, which another reader printed. tests/conftest.py prints all rows at the end of the run.
+without a repair, ``repaired``, or the class of the error; words of the message, a repair or a warning; for some, the
+numbers of faces or splats that are left and the degree). What the manifest asks for in awkward files is in
+``tests/data/awkward.csv``: ``loads``; ``repaired``: with a repair or a warning that says what is not as it was;
+``refused``: an error; ``either``: an error, or a world with a repair or a warning, or nothing to mend. Numbers of faces
+and splats, degree and box are read out of the manifest's own text, which another reader printed. tests/conftest.py
+prints all rows at the end of the run.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from splat_checks import check_splats
+from test_scene_bad_input import check_scene
 
 from spatialbench.errors import InputError
 from spatialbench.scene import load_scene
@@ -35,8 +40,7 @@ def table(path):
 
 
 def expected():
-    rows = [(name, r["outcome"], r["words"]) for t in EXPECTED for name, r in table(HERE / t).items()]
-    return [pytest.param(*row, id=row[0]) for row in rows]
+    return [pytest.param(name, r, id=name) for t in EXPECTED for name, r in table(HERE / t).items()]
 
 
 ASKED = {name: r["outcome"] for name, r in table(HERE.parent / "data" / "awkward.csv").items()}
@@ -47,8 +51,8 @@ def manifest(data_dir):
     return table(data_dir / "scenes" / "MANIFEST.csv")
 
 
-@pytest.mark.parametrize(("name", "outcome", "words"), expected())
-def test_file(data_dir, manifest, record_property, name, outcome, words):
+@pytest.mark.parametrize(("name", "row"), expected())
+def test_file(data_dir, manifest, record_property, name, row):
     path = data_dir / "scenes" / name
     start = time.perf_counter()
     try:
@@ -62,12 +66,32 @@ def test_file(data_dir, manifest, record_property, name, outcome, words):
         report = got.report
         became, kind = "repaired" if report.repairs else "loads", report.format
         text = " ".join([*(r.name for r in report.repairs), *report.warnings])
+        keep_their_promises(got)
     differs = differences(name, got, manifest[name])
     record_property("scene", (name, kind, became, round(seconds, 3), round(int(manifest[name]["size_bytes"]) / 1e6, 2),
                               f"differs: {differs}" if differs else "ok"))
-    assert became == outcome, text
-    assert words in text
+    assert became == row["outcome"], text
+    assert row["words"] in text
     assert differs == KNOWN.get(name, "")
+    if isinstance(got, InputError):
+        assert path.name in got.where
+        assert got.what
+        assert got.todo
+        assert "\n" not in str(got)
+        return
+    for column, value in (("faces", got.report.n_faces), ("splats", got.report.n_splats),
+                          ("sh_degree", got.report.sh_degree)):
+        assert row.get(column, str(value)) == str(value)
+
+
+def keep_their_promises(scene):
+    report = scene.report
+    if scene.splats is not None:
+        check_splats(scene)
+    if scene.mesh is not None:
+        check_scene(scene)
+        dropped = sum(r.count for r in report.repairs if r.name == "faces_degenerate")
+        assert report.n_faces == report.details["faces_read"] - dropped
 
 
 def differences(name, got, row):
@@ -90,6 +114,11 @@ def differences(name, got, row):
     splats = re.search(r"(\d+) splats", what)
     if splats and report.n_splats != int(splats[1]):
         found.append(f"{report.n_splats} splats, not {splats[1]}")
+    primitives = re.search(r"(\d+) primitives", what)
+    if splats is None and got.splats is not None and report.format in ("glb", "gltf"):  # of one splat each
+        stated = 0 if primitives is None else int(primitives[1])
+        if not stated == report.n_splats == report.details["gaussian_primitives"]:
+            found.append(f"{report.n_splats} splats in {report.details['gaussian_primitives']} primitives")
     degree = re.search(r"SH degree (\d)", what)
     if degree and splats and report.sh_degree != int(degree[1]):
         found.append(f"degree {report.sh_degree}, not {degree[1]}")
@@ -116,6 +145,15 @@ def test_every_file_of_the_manifest_is_in_one_table(manifest):
     assert all(row["what_should_happen"].startswith("loads") for name, row in manifest.items()
                if is_world(row) and name not in ASKED)
     assert {name for name in listed if name.startswith("awkward/")} == set(ASKED)
+
+
+def test_the_table_of_awkward_files_is_the_manifest(manifest):
+    """Every awkward file but companions, with the manifest's own words, and no other."""
+    rows = table(HERE.parent / "data" / "awkward.csv")
+    assert {name: r["why"] for name, r in rows.items()} == {
+        name: r["what_should_happen"] for name, r in manifest.items()
+        if name.startswith("awkward/") and "companion file" not in r["what_it_is"]}
+    assert set(ASKED.values()) == {"loads", "repaired", "refused", "either"}
 
 
 def test_the_same_level_as_glb_and_as_obj(data_dir):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spatialbench.errors import EmptyWorldError
 from spatialbench.scene.checks import check_mesh, check_splats
+from spatialbench.scene.floaters import ends_of
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.outliers import (
     FAR,
@@ -249,7 +250,7 @@ def test_a_mesh_that_was_not_judged_says_so():
 def test_nothing_left_is_an_error(room, monkeypatch):
     """It cannot be by the rule: the bulk is never far from itself. But the rule must not be what protects us."""
     assert FAR > 1
-    monkeypatch.setattr("spatialbench.scene.outliers.FAR", -1.0)
+    monkeypatch.setattr("spatialbench.scene.bulk.FAR", -1.0)
     with pytest.raises(EmptyWorldError, match=r"w\.ply: nothing but outliers"):
         check_splat_outliers(room, ReadLog(), drop=True, where="w.ply")
     with pytest.raises(EmptyWorldError, match="nothing but outliers"):
@@ -264,3 +265,16 @@ def test_order_of_faces_does_not_matter(seed):
     order = np.random.default_rng(seed).permutation(len(mesh.faces))
     one, other = outliers(mesh), outliers(mesh.select(order))
     np.testing.assert_array_equal(one.far[order], other.far)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 200), given_some=st.booleans())
+def test_ends_of_some(seed, n, given_some):
+    """Those of a part are looked at first, and then only what lies beyond them."""
+    rng = np.random.default_rng(seed)
+    points = (rng.normal(size=(n, 3)) * 10.0 ** rng.integers(-2, 5, (n, 1))).astype(np.float32)
+    chosen = rng.random(n) < 0.5
+    chosen[rng.integers(n)] = True
+    some = rng.permutation(np.flatnonzero(chosen))[:1 + n // 10] if given_some else None
+    ends = ends_of(np.ascontiguousarray(points.T), chosen, some)
+    np.testing.assert_array_equal(ends, [points[chosen].min(axis=0), points[chosen].max(axis=0)])

@@ -82,7 +82,9 @@ def test_layers_stay_apart_from_what_lies_beside_them(tmp_path):
     scene = load_scene(tmp_path)
     assert list(scene.report.details["layers"]) == ["mesh_layer0", "mesh_layer1", "mesh_layer2", "mesh_layer10"]
     assert any("gaussians.ply in the folder is not read" in w for w in scene.report.warnings)
-    assert load_scene(tmp_path / "mesh_layer0.ply").report.details.get("layers") is None  # one file was asked for
+    first = load_scene(tmp_path / "mesh_layer0.ply")  # brings the others, as the batch counts them with it
+    assert first.report.model_dump() == scene.report.model_dump()
+    assert load_scene(tmp_path / "mesh_layer1.ply").report.details.get("layers") is None  # one file was asked for
 
 
 def test_layers_as_draco(tmp_path):
@@ -257,6 +259,25 @@ def test_what_is_no_dome(other):
     mesh, log = flagged(room(), other)
     assert sky_faces(mesh) == 0
     assert not log.warnings
+
+
+def box(half, centre=(0.0, 0.0, 0.0)):
+    vertices, faces = room()
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    return (vertices - (low + high) / 2) / (high - low) * 2 * np.asarray(half) + centre, faces
+
+
+@pytest.mark.parametrize("lamp", [0.05, 0.1, 0.3])
+def test_the_walls_around_a_lamp_in_the_air_are_no_sky(lamp):
+    """A closed room of 4 x 3 x 2.5 m: its corners are 2.8 m from the lamp, 50 to 9 times the lamp's radius."""
+    mesh, log = flagged(box((2, 1.5, 1.25)), ball(lamp))
+    assert sky_faces(mesh) == 0
+    assert not log.warnings
+
+
+def test_a_box_far_around_everything_is_the_sky():
+    mesh, _ = flagged(box((1.0, 1.0, 0.5)), box((160, 160, 160)))  # 107 times the radius of 1.5 m
+    assert sky_faces(mesh) == 12
 
 
 def test_a_material_of_dome_and_room_is_split():

@@ -282,16 +282,6 @@ def test_cameras_become_opencv_poses(tmp_path):
     assert any("camera of node 2" in w for w in scene.report.warnings)
 
 
-def test_lights_are_noted(tmp_path):
-    b = GltfBuilder()
-    b.mesh()
-    b.doc["extensionsUsed"] = b.doc["extensionsRequired"] = ["KHR_lights_punctual"]
-    b.doc["extensions"] = {"KHR_lights_punctual": {"lights": [{"type": "point"}]}}
-    r = load(b, tmp_path).report
-    assert r.brings_lights
-    assert any("lights are not used" in w for w in r.warnings)
-
-
 def test_draco_with_a_fallback_is_not_decoded(tmp_path):
     b = GltfBuilder()
     b.mesh()

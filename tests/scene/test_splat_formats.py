@@ -314,7 +314,9 @@ def test_spz_trailers(load):
     assert any("says nothing" in w for w in scene.report.warnings)
     for data, words in ((spz(fixed24(0, 0, 0), flags=2, tail=b"12345"), "extensions"),
                         (spz(fixed24(0, 0, 0), tail=b"12345"), "5 bytes after the splats"),
-                        (spz(fixed24(0, 0, 0)) + b"abc", "3 bytes after the gzip")):
+                        (spz(fixed24(0, 0, 0), tail=bytes(1 << 20)), "1,048,576 bytes after the splats"),
+                        (spz(fixed24(0, 0, 0)) + b"abc", "3 bytes after the gzip"),
+                        (spz(fixed24(0, 0, 0)) + bytes(300_000), "300,000 bytes after the gzip")):
         assert any(words in w for w in load(data, "a.spz").report.warnings)
 
 
@@ -331,6 +333,7 @@ def test_spz_trailers(load):
     (spz(fixed24(0, 0, 0))[:-9], CorruptInputError, "ends early"),
     (spz(fixed24(0, 0, 0))[:-1], CorruptInputError, "ends early"),
     (spz(fixed24(0, 0, 0), tail=bytes(3 << 20)), CorruptInputError, "more than 1 MiB after"),
+    (spz(fixed24(0, 0, 0), tail=bytes((1 << 20) + 1)), CorruptInputError, "more than 1 MiB after"),
     (spz(fixed24(0, 0, 0))[:-8] + b"\0" * 8, CorruptInputError, "incorrect data check"),
 ])
 def test_spz_refusals(load, data, kind, words):

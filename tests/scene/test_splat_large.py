@@ -8,13 +8,14 @@ import tracemalloc
 import numpy as np
 import pytest
 from splat_checks import check, check_splats, counts
-from splat_files import dotsplat, gaussian_glb, ply, row
+from splat_files import dotsplat, gaussian_glb, ksplat, ply, row, section, spz
 
 from spatialbench.errors import MissingInputError, UsageError
+from spatialbench.scene import blocks, load_scene
 from spatialbench.scene import folder as folder_module
-from spatialbench.scene import load_scene
 from spatialbench.scene.log import ReadLog
-from spatialbench.scene.splats import blocks, thin
+from spatialbench.scene.splats import blocks as thinning
+from spatialbench.scene.splats import thin
 from spatialbench.scene.splats.blocks import thinned
 
 ARRAYS = ("means", "scales", "quaternions", "opacities", "sh")
@@ -94,7 +95,7 @@ def test_thinned_refuses_nonsense(tmp_path):
     path.write_bytes(ply([row()]))
     with pytest.raises(UsageError, match="--max-splats"):
         load_scene(path, max_splats=0)
-    assert thin is blocks.thin
+    assert thin is thinning.thin
 
 
 def test_a_header_that_lies_takes_no_memory_when_thinned(tmp_path):
@@ -118,10 +119,10 @@ def test_threads_and_mapping_change_nothing(tmp_path, monkeypatch, degree):
     path = tmp_path / "a.ply"
     n = 3 * blocks._ALONE // 2
     values = big_ply(path, n, degree, bad=(5, n - 1))
-    monkeypatch.setattr(blocks, "_cores", lambda: 3)
+    monkeypatch.setattr(blocks, "threads", lambda: 3)
     monkeypatch.setattr(folder_module, "_MAPPED", 1)
     parallel = check(path)
-    monkeypatch.setattr(blocks, "_cores", lambda: 1)
+    monkeypatch.setattr(blocks, "threads", lambda: 1)
     monkeypatch.setattr(folder_module, "_MAPPED", 1 << 40)
     alone = check(path)
     assert parallel.report.model_dump_json() == alone.report.model_dump_json()
@@ -132,15 +133,44 @@ def test_threads_and_mapping_change_nothing(tmp_path, monkeypatch, degree):
     np.testing.assert_array_equal(parallel.splats.means, np.delete(values[:, :3], (5, n - 1), axis=0))
 
 
+@pytest.mark.parametrize("kind", ["splat", "ksplat", "spz"])
+def test_fixed_records_too(tmp_path, monkeypatch, kind):
+    """Random bytes as colours, opacities and rotations, in blocks of several threads out of a mapped file, or alone."""
+    rng, n, path = np.random.default_rng(0), blocks._ALONE + 3, tmp_path / f"a.{kind}"
+    if kind == "splat":
+        rows = np.zeros(n, [("floats", "<f4", 6), ("bytes", "u1", 8)])
+        rows["floats"], rows["bytes"] = rng.random((n, 6)), rng.integers(0, 256, (n, 8))
+        path.write_bytes(rows.tobytes())
+    elif kind == "ksplat":
+        body = rng.random((n, 20)).astype("<f4")  # degree 1; the eleventh word is the colour
+        head = bytearray(ksplat([section([1.0], degree=1)], splats=n)[:4096 + 1024])
+        for at in (4096, 4096 + 4):
+            head[at:at + 4] = n.to_bytes(4, "little")
+        path.write_bytes(bytes(head) + body.tobytes())
+    else:
+        planes = {name: rng.integers(1, 256, width * n, np.uint8).tobytes() for name, width in
+                  (("positions", 9), ("alphas", 1), ("colors", 3), ("scales", 3), ("rotations", 4), ("sh", 9))}
+        path.write_bytes(spz(planes.pop("positions"), version=3, n=n, degree=1, **planes))
+    found = []
+    for threads, mapped in ((3, 1), (1, 1 << 40)):
+        monkeypatch.setattr(blocks, "threads", lambda t=threads: t)
+        monkeypatch.setattr(folder_module, "_MAPPED", mapped)
+        found.append(check(path))
+    assert found[0].report.model_dump_json() == found[1].report.model_dump_json()
+    assert found[0].report.details["splats_read"] == n
+    for name in ARRAYS:
+        assert getattr(found[0].splats, name).tobytes() == getattr(found[1].splats, name).tobytes()
+
+
 def test_threads_obey_the_environment(monkeypatch):
     monkeypatch.setenv("SPATIALBENCH_THREADS", "1")
-    assert blocks._cores() == 1
+    assert blocks.threads() == 1
     monkeypatch.setenv("SPATIALBENCH_THREADS", "many")
-    assert blocks._cores() >= 1
+    assert 1 <= blocks.threads() <= blocks._MOST_THREADS
 
 
 def test_an_error_in_a_block_is_not_lost(monkeypatch):
-    monkeypatch.setattr(blocks, "_cores", lambda: 2)
+    monkeypatch.setattr(blocks, "threads", lambda: 2)
 
     def work(part):
         if part.start:

@@ -1,11 +1,11 @@
-"""Real splats: against the manifest, an independent decoder, another library, and each other."""
+"""Real splats: against an independent decoder, another library, and each other. (All, against the manifest: see
+test_all_scenes.py.)"""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import json
-import re
 import struct
 import subprocess
 import sys
@@ -17,56 +17,7 @@ import pytest
 from splat_checks import check, counts
 from splat_files import webp
 
-from spatialbench.errors import InputError
-
-EXPECTED = Path(__file__).with_name("splat_expected.csv")
 SAMPLES = Path(__file__).parents[1] / "data" / "splats"
-
-
-def manifest(data_dir):
-    with (data_dir / "scenes" / "MANIFEST.csv").open(encoding="utf-8") as f:
-        return {r["file"]: r for r in csv.DictReader(f)}
-
-
-def rows():
-    with EXPECTED.open(encoding="utf-8") as f:
-        return [pytest.param(r, id=r["file"]) for r in csv.DictReader(f)]
-
-
-@pytest.mark.parametrize("row", rows())
-def test_every_sample(data_dir, row):
-    """``outcome``: loads (no repair), repaired, or the class of the error, as the manifest asks; ``words`` are in the
-    message or the warnings. Count, degree and box are those that the manifest's own reader printed."""
-    got = check(data_dir / "scenes" / row["file"])
-    if isinstance(got, InputError):
-        assert type(got).__name__ == row["outcome"], str(got)
-        assert row["words"] in str(got)
-        return
-    report = got.report
-    repairs = [r.name for r in report.repairs]
-    assert ("repaired" if repairs else "loads") == row["outcome"]
-    assert row["words"] in " ".join(repairs + report.warnings)
-    assert (report.n_splats, report.sh_degree) == (int(row["splats"]), int(row["sh_degree"]))
-    what = manifest(data_dir)[row["file"]]["what_it_is"]
-    if report.format in ("glb", "gltf"):  # whose manifest counts primitives
-        assert f"{report.details['gaussian_primitives']} primitives" in what
-        assert report.n_splats == report.details["gaussian_primitives"]
-    else:
-        degree = f", SH degree {report.sh_degree}" if "SH degree" in what else ""  # the manifest's KSPLAT has none
-        assert f"{report.n_splats} splats{degree}" in what
-    found = re.search(r"bbox \[(.*?)\]", what)
-    if found is None:
-        return
-    box = [float(v) for v in found.group(1).replace(" .. ", " ").split()]
-    for ours, theirs in zip(np.ravel(report.bounds), box, strict=True):  # printed with four digits
-        assert abs(ours - theirs) <= max(1e-9, 6e-4 * abs(theirs))
-
-
-def test_every_splat_sample_is_in_the_table(data_dir):
-    listed = {r.values[0]["file"] for r in rows()}
-    wanted = {n for n, r in manifest(data_dir).items() if n.startswith(("awkward/splat_", "splats/"))
-              and "companion" not in r["what_it_is"] and not n.endswith(".xml")}
-    assert wanted == listed
 
 
 @pytest.fixture(scope="module")

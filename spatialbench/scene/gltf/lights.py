@@ -37,20 +37,21 @@ def read_lights(doc: Gltf, placed: Placed, log: ReadLog, where: str) -> tuple[Li
         if not isinstance(own, dict):
             continue
         k = own.get("light")
-        if not isinstance(kinds, list) or not isinstance(k, int) or not 0 <= k < len(kinds):
+        if not isinstance(kinds, list) or type(k) is not int or not 0 <= k < len(kinds):
             raise CorruptInputError(f"node {index} places a light that is not there", where=where, todo=_TODO)
         matrix = placed.worlds[index]
         axis = -matrix[:3, 2]
         length = float(np.linalg.norm(axis))
-        if length == 0:
-            log.warn(f"the light of node {index} has no direction and is left out")
-            continue
-        axis = axis / length
         try:
-            lights.append(_light(kinds[k], matrix[:3, 3].tolist(), axis.tolist()))
+            axis = axis / length if length > 0 else np.array([0.0, 0.0, -1.0])
+            light = _light(kinds[k], matrix[:3, 3].tolist(), axis.tolist())
         except (AttributeError, KeyError, TypeError, ValueError):
             raise CorruptInputError(f"light {k} is not what KHR_lights_punctual says", where=where,
                                     todo=_TODO) from None
+        if length == 0 and light.kind != "point":
+            log.warn(f"the light of node {index} has no direction and is left out")
+            continue
+        lights.append(light)
     if len(lights) > MAX_LIGHTS:
         log.warn(f"only the first {MAX_LIGHTS} of {len(lights)} lights are used")
     return tuple(lights[:MAX_LIGHTS])

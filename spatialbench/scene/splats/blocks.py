@@ -1,47 +1,15 @@
-"""Work on long arrays block by block, several blocks at a time, and the rule by which a world is thinned out."""
+"""The rule by which a world is thinned out."""
 
 from __future__ import annotations
-
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import UsageError
 from spatialbench.scene.log import ReadLog
-from spatialbench.scene.splats.raw import BLOCK, RawSplats
+from spatialbench.scene.splats.raw import RawSplats
 
-__all__ = ["in_blocks", "thin", "thinned"]
-
-_ALONE = 8 * BLOCK
-"""Rows up to which threads cost more than they save."""
-_MOST_THREADS = 4
-
-
-def in_blocks(n: int, work: Callable[[slice], None]) -> None:
-    """Call ``work`` for every block of ``n`` rows; each must write to its own rows alone: order plays no part."""
-    parts = [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
-    threads = 1 if n <= _ALONE else min(_MOST_THREADS, _cores())
-    if threads == 1:
-        for part in parts:
-            work(part)
-        return
-
-    def some(first: int) -> None:
-        with np.errstate(all="ignore"):  # its setting belongs to a thread; bad numbers are looked for and named
-            for part in parts[first::threads]:
-                work(part)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(some, range(threads)))
-
-
-def _cores() -> int:
-    limit = os.environ.get("SPATIALBENCH_THREADS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+__all__ = ["thin", "thinned"]
 
 
 def thinned(count: int, most: int | None, log: ReadLog) -> NDArray[np.int64] | None:

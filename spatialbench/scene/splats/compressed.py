@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.ply_header import PlyElement, PlyHeader
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color, smallest_three
 from spatialbench.scene.splats.rows import fixed_rows, is_antialiased, rest_columns
 
@@ -26,11 +26,11 @@ _PACKED = ["packed_position", "packed_rotation", "packed_scale", "packed_color"]
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """Harmonics as they are stored: rows of bytes [N,P], and for each channel its columns, ``k`` of them."""
+    """Harmonics as they are stored: rows of bytes [N,P], and the place of each of the result [K,3], constants first, in
+    a row with three constants before it."""
 
     rows: NDArray[np.uint8]
-    channels: tuple[slice | list[int], ...]
-    k: int
+    columns: list[int]
 
 
 def read_compressed(data: FileBytes, header: PlyHeader, log: ReadLog, where: str) -> RawSplats:
@@ -110,14 +110,7 @@ def _table(data: FileBytes, header: PlyHeader, element: PlyElement, log: ReadLog
 def _rest(rows: NDArray, element: PlyElement, names: list[str]) -> _Rest:
     places = dict(zip(element.names, np.cumsum([0, *(np.dtype(p.type).itemsize for p in element.properties)]).tolist(),
                       strict=False))
-    at = [places[n] for n in names]
-    return _Rest(rows.view(np.uint8).reshape(len(rows), -1), tuple(_columns(at[c::3]) for c in range(3)),
-                 len(at) // 3)
-
-
-def _columns(at: list[int]) -> slice | list[int]:
-    """The same columns as a slice, where they stand in a row: far faster."""
-    return slice(at[0], at[0] + len(at)) if at == list(range(at[0], at[0] + len(at))) else at
+    return _Rest(rows.view(np.uint8).reshape(len(rows), -1), [0, 1, 2, *(3 + places[n] for n in names)])
 
 
 def _decode(words: dict[str, NDArray], low: NDArray, high: NDArray, rest: _Rest | None) -> RawSplats:
@@ -125,30 +118,33 @@ def _decode(words: dict[str, NDArray], low: NDArray, high: NDArray, rest: _Rest 
     n = len(words["packed_position"])
     means, scales = np.empty((n, 3), np.float32), np.empty((n, 3), np.float32)
     quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
-    sh = np.empty((n, 1 + (0 if rest is None else rest.k), 3), np.float32)
+    sh = np.empty((n, 1 if rest is None else len(rest.columns) // 3, 3), np.float32)
     flat = sh.reshape(n, -1)
 
     def block(part: slice) -> None:
         position, rotation, scale, color = (words[name][part].astype(np.uint32) for name in _PACKED)
         chunks = slice(part.start // CHUNK, -(-part.stop // CHUNK))
+        a, b = low[chunks], high[chunks]
         for i, (shift, width) in enumerate(_FIELDS):
-            means[part, i] = _between(low[chunks, i], high[chunks, i], _bits(position, shift, width))
-            scales[part, i] = np.exp(_between(low[chunks, 3 + i], high[chunks, 3 + i], _bits(scale, shift, width)))
-        for i, shift in enumerate((24, 16, 8), 6):
-            flat[part, i - 6] = dc_of_color(_between(low[chunks, i], high[chunks, i], _bits(color, shift, 8)))
+            means[part, i] = _between(a[:, i], b[:, i], _bits(position, shift, width))
+            scales[part, i] = np.exp(_between(a[:, 3 + i], b[:, 3 + i], _bits(scale, shift, width)))
+        shades = [dc_of_color(_between(a[:, i], b[:, i], _bits(color, s, 8))) for i, s in ((6, 24), (7, 16), (8, 8))]
         opacities[part] = _bits(color, 0, 8)
-        three = np.stack([_bits(rotation, shift, 10) for shift in (20, 10, 0)], axis=1)
-        quaternions[part] = smallest_three((three - 0.5) * 2**0.5, rotation >> 30)
+        smallest_three([(_bits(rotation, shift, 10) - 0.5) * 2**0.5 for shift in (20, 10, 0)],
+                       rotation >> np.uint32(30), [quaternions[part, k] for k in range(4)])
+        row = flat[part] if rest is None else np.empty((len(color), 3 + rest.rows.shape[1]), np.float32)
         if rest is not None:
-            values = rest.rows[part].astype(np.float32)
-            values += np.float32(0.5)  # (byte + 0.5) / 32 - 4, exact in float32
-            values *= np.float32(1 / 32)
-            values -= np.float32(4)
-            for c, columns in enumerate(rest.channels):
-                flat[part, 3 + c::3] = values[:, columns]
+            row[:, :3], row[:, 3:] = 0, rest.rows[part]
+            row *= np.float32(1 / 32)  # (byte + 0.5) / 32 - 4, exact in float32
+            row += np.float32(1 / 64 - 4)
+        for i in range(3):
+            row[:, i] = shades[i]
+        if rest is not None:
+            np.take(row, rest.columns, axis=1, mode="clip", out=flat[part])
 
     in_blocks(n, block)
-    return RawSplats(means, scales, quaternions, opacities, sh)
+    return RawSplats(means, scales, quaternions, opacities, sh, finite_sh=bool(np.isfinite(low).all()
+                                                                             and np.isfinite(high).all()))
 
 
 def _bits(words: NDArray[np.uint32], shift: int, width: int) -> NDArray[np.float64]:
@@ -159,5 +155,10 @@ def _bits(words: NDArray[np.uint32], shift: int, width: int) -> NDArray[np.float
 
 def _between(low: NDArray[np.float64], high: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values of rows whose first is that of a chunk; bounds are one for each chunk."""
-    a, b = (np.repeat(bound, CHUNK)[:len(share)] for bound in (low, high))
-    return a * (1 - share) + b * share
+    n = len(share)
+    share = (share if n % CHUNK == 0 else np.pad(share, (0, -n % CHUNK))).reshape(-1, CHUNK)
+    out = 1 - share
+    out *= low[:, None]
+    share *= high[:, None]
+    out += share
+    return out.reshape(-1)[:n]

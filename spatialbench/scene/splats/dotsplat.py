@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.blocks import in_blocks
+from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color
 
 __all__ = ["RECORD", "read_dotsplat"]
@@ -15,7 +16,7 @@ RECORD = np.dtype([("position", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 
 """Position, linear scale, RGBA, rotation as (q * 128 + 128), wxyz."""
 
 
-def read_dotsplat(data: bytes, log: ReadLog, where: str) -> RawSplats:
+def read_dotsplat(data: FileBytes, log: ReadLog, where: str) -> RawSplats:
     """Read .splat: colours and opacity are bytes and activated, there are no higher harmonics.
 
     Raises
@@ -40,8 +41,8 @@ def read_dotsplat(data: bytes, log: ReadLog, where: str) -> RawSplats:
     def block(part: slice) -> None:
         some = rows[part]
         means[part], scales[part] = some["position"], some["scale"]
-        quaternions[part], opacities[part] = turn[some["rotation"]], share[some["color"][:, 3]]
-        sh[part, 0] = shade[some["color"][:, :3]]
+        quaternions[part], opacities[part] = np.take(turn, some["rotation"]), np.take(share, some["color"][:, 3])
+        sh[part, 0] = np.take(shade, some["color"][:, :3])
 
     in_blocks(n, block)
-    return RawSplats(means, scales, quaternions, opacities, sh)
+    return RawSplats(means, scales, quaternions, opacities, sh, finite_sh=True)

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
+from spatialbench.scene.blocks import box, in_blocks, median, quantiles
 from spatialbench.scene.clean import warn_of_many
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats
 from spatialbench.types import Decision, GaussianSplats, ImportReport
 
@@ -45,11 +45,15 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
         length = _unit(raw.quaternions[part], quaternions[part])
         smallest = np.minimum(np.minimum(raw.scales[part, 0], raw.scales[part, 1]), raw.scales[part, 2])
         flat[part] = smallest == 0
+        harmonics = raw.sh[part].reshape(len(length), -1)[:, :0 if raw.finite_sh else None]
+        if (_sum_finite(means[part], raw.scales[part], raw.opacities[part], length, harmonics) and length.min() > 0
+                and smallest.min() >= 0):
+            return  # nothing is wrong with any row
         odd_scale = _not_finite(raw.scales[part])
         nan_scale = odd_scale.copy()
         nan_scale[odd_scale] = np.isnan(raw.scales[part][odd_scale]).any(axis=1)
         bad = (_not_finite(means[part]), nan_scale, odd_scale, smallest < 0, ~np.isfinite(length), length == 0,
-               np.isnan(raw.opacities[part]), _not_finite(raw.sh[part].reshape(len(length), -1)))
+               np.isnan(raw.opacities[part]), _not_finite(harmonics))
         for code in range(len(bad), 0, -1):  # the first fault is written last
             fault[part][bad[code - 1]] = code
 
@@ -76,6 +80,8 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
 
 def _offset(means: NDArray) -> NDArray[np.float64]:
     """The middle of the world [3] if it lies far from the origin, else zeros; a stray splat does not decide."""
+    if max(float(means.max()), -float(means.min())) <= FAR:  # not so where one is NaN
+        return np.zeros(3)
     if not (np.abs(means) > FAR).any():
         return np.zeros(3)
     finite = means[np.isfinite(means).all(axis=1)]
@@ -85,11 +91,18 @@ def _offset(means: NDArray) -> NDArray[np.float64]:
 
 def _unit(quaternions: NDArray[np.float32], into: NDArray[np.float32]) -> NDArray[np.float64]:
     """Fill in unit quaternions; the lengths before. In float64, where no float32 square overflows or vanishes."""
-    q = quaternions.astype(np.float64)
+    q = np.ascontiguousarray(quaternions.T, dtype=np.float64)
     with np.errstate(all="ignore"):  # lengths of 0 and NaN are judged by the caller
-        length: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", q, q))
-        into[...] = q / length[:, None]
+        length: NDArray[np.float64] = np.sqrt((q[0] * q[0] + q[2] * q[2]) + (q[1] * q[1] + q[3] * q[3]))
+        for k in range(4):
+            into[:, k] = q[k] / length
     return length
+
+
+def _sum_finite(*arrays: NDArray) -> bool:
+    """Whether the sum of each is finite: then so are all numbers in it."""
+    with np.errstate(all="ignore"):
+        return all(bool(np.isfinite(a.sum())) for a in arrays)
 
 
 def _not_finite(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -105,12 +118,11 @@ def _not_finite(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
 def report_splats(splats: GaussianSplats, log: ReadLog) -> ImportReport:
     """The import report: counts, bounds in the source frame (offset added), and figures that tell worlds apart."""
     assert splats.offset is not None
-    columns = [splats.means[:, i] for i in range(3)]  # an order of magnitude faster than along axis 0
-    bounds = np.array([[c.min() for c in columns], [c.max() for c in columns]], dtype=np.float64) + splats.offset
+    bounds = box(splats.means).astype(np.float64) + splats.offset
     sigma = np.maximum(np.maximum(splats.scales[:, 0], splats.scales[:, 1]), splats.scales[:, 2])
     log.details["opacity_percentiles"] = {
-        f"p{p}": float(v) for p, v in zip((5, 50, 95), np.percentile(splats.opacities, (5, 50, 95)), strict=True)}
-    log.details["largest_sigma_median"] = float(np.median(sigma))
+        f"p{p}": float(v) for p, v in zip((5, 50, 95), quantiles(splats.opacities, (0.05, 0.5, 0.95)), strict=True)}
+    log.details["largest_sigma_median"] = median(sigma)
     log.details["antialiased"] = splats.antialiased
     if splats.offset.any():
         log.details["offset"] = splats.offset.tolist()

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, UnsupportedFormatError
+from spatialbench.scene.blocks import in_blocks
+from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.splats.raw import SH_REST, RawSplats, check_count, dc_of_color
 
@@ -46,7 +48,7 @@ class _Section:
         return 4 * self.partial + self.bucket_bytes * self.buckets
 
 
-def read_ksplat(data: bytes, log: ReadLog, where: str) -> RawSplats:
+def read_ksplat(data: FileBytes, log: ReadLog, where: str) -> RawSplats:
     """Read KSPLAT of compression level 0 (float32), 1 (half floats) or 2 (half floats, harmonics as bytes).
 
     At levels 1 and 2 a position is a 16-bit offset from the centre of its bucket. Scales are linear, colours and
@@ -66,24 +68,45 @@ def read_ksplat(data: bytes, log: ReadLog, where: str) -> RawSplats:
     means, scales = np.empty((total, 3), np.float32), np.empty((total, 3), np.float32)
     quaternions, opacities = np.empty((total, 4), np.float32), np.empty(total, np.float32)
     sh = np.zeros((total, 1 + SH_REST[degree], 3), np.float32)
-    at = 0
+    share = np.arange(256) / 255
+    shades, opacity = dc_of_color(share).astype(np.float32), share.astype(np.float32)
+    step = (low + share * (high - low)).astype(np.float32)
+    first = 0
     for i, s in enumerate(sections):
-        part = slice(at, at + s.splats)
-        at += s.splats
-        rows = np.frombuffer(data, _row(level, s.degree), s.splats, s.start + s.head)
-        means[part] = rows["center"] if level == 0 else _centers(data, rows["center"], s, f"{where}, section {i}")
-        scales[part], quaternions[part] = rows["scale"], rows["rotation"]
-        colors = rows["color"]
-        sh[part, 0] = dc_of_color(np.arange(256) / 255).astype(np.float32)[colors[:, :3]]
-        opacities[part] = (np.arange(256) / 255).astype(np.float32)[colors[:, 3]]
-        step = (low + np.arange(256) / 255 * (high - low)).astype(np.float32)
-        for band in range(1, s.degree + 1):
-            values = rows[f"band{band}"]
-            sh[part, band * band:(band + 1) ** 2] = (step[values] if level == 2 else values).transpose(0, 2, 1)
+        if not s.splats:
+            continue
+        _read_section(data, s, level, f"{where}, section {i}", (shades, opacity, step),
+                      [a[first:first + s.splats] for a in (means, scales, quaternions, opacities, sh)])
+        first += s.splats
     return RawSplats(means=means, scales=scales, quaternions=quaternions, opacities=opacities, sh=sh)
 
 
-def _open(data: bytes, log: ReadLog, where: str) -> tuple[int, list[_Section], float, float]:
+def _read_section(data: FileBytes, s: _Section, level: int, where: str, tables: tuple[NDArray[np.float32], ...],
+                  into: list[NDArray[np.float32]]) -> None:
+    """Fill in means, scales, rotations, opacities and harmonics of one section; ``tables`` [256] are constants,
+    opacities and harmonics by their bytes."""
+    means, scales, quaternions, opacities, sh = into
+    rows = np.frombuffer(data, _row(level, s.degree), s.splats, s.start + s.head)
+    centers = None if level == 0 else _centers(data, rows["center"], s, where)
+    shades, opacity, step = tables
+    order = [3 * (b * b - 1) + c * (2 * b + 1) + i for b in range(1, s.degree + 1) for i in range(2 * b + 1)
+             for c in range(3)]
+    flat = sh.reshape(len(sh), -1)
+
+    def block(part: slice) -> None:
+        some = rows[part]
+        means[part] = some["center"] if centers is None else centers[part]
+        scales[part], quaternions[part] = some["scale"], some["rotation"]
+        sh[part, 0] = np.take(shades, some["color"][:, :3])
+        opacities[part] = np.take(opacity, some["color"][:, 3])
+        if s.degree:
+            values = np.take(some["bands"], order, axis=1, mode="clip")
+            flat[part, 3:3 + len(order)] = np.take(step, values) if level == 2 else values
+
+    in_blocks(s.splats, block)
+
+
+def _open(data: FileBytes, log: ReadLog, where: str) -> tuple[int, list[_Section], float, float]:
     """Compression level, sections that lie within the file, and the range of harmonics."""
     if len(data) < HEADER:
         raise CorruptInputError(f"is cut off: a KSPLAT header takes {HEADER:,} bytes, the file has {len(data):,}",
@@ -120,7 +143,7 @@ def _open(data: bytes, log: ReadLog, where: str) -> tuple[int, list[_Section], f
     return level, sections, low, high
 
 
-def _section(data: bytes, index: int, level: int, start: int, where: str) -> _Section:
+def _section(data: FileBytes, index: int, level: int, start: int, where: str) -> _Section:
     at = HEADER + SECTION * index
     splats, room, bucket_size, buckets, block, bucket_bytes, span, _, full, partial, degree = struct.unpack_from(
         "<4IfHxx4IH", data, at)
@@ -138,13 +161,13 @@ def _section(data: bytes, index: int, level: int, start: int, where: str) -> _Se
 
 
 def _row(level: int, degree: int) -> np.dtype:
-    """One splat; bands of harmonics as [3, coefficients]."""
+    """One splat; harmonics band by band, within a band by channel."""
     whole, real = ("<f4", "<f4") if level == 0 else ("<u2", "<f2")
-    bands = [(f"band{b}", "u1" if level == 2 else real, (3, 2 * b + 1)) for b in range(1, degree + 1)]
+    bands = [("bands", "u1" if level == 2 else real, 3 * SH_REST[degree])] if degree else []
     return np.dtype([("center", whole, 3), ("scale", real, 3), ("rotation", real, 4), ("color", "u1", 4), *bands])
 
 
-def _centers(data: bytes, offsets: NDArray[np.uint16], s: _Section, where: str) -> NDArray[np.float64]:
+def _centers(data: FileBytes, offsets: NDArray[np.uint16], s: _Section, where: str) -> NDArray[np.float64]:
     """Positions [N,3]: full buckets come first, then the others, whose sizes are listed."""
     sizes = np.frombuffer(data, "<u4", s.partial, s.start).astype(np.int64)
     ends = np.concatenate([np.arange(1, s.full + 1, dtype=np.int64) * s.bucket_size,

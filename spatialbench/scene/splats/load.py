@@ -28,6 +28,9 @@ SPLAT_KINDS: dict[str, tuple[float, float, float]] = {
     "spz": (0.0, 1.0, 0.0)}
 """Kinds that are read, with the up axis that the convention of each gives (design, section 7); none gives a unit."""
 
+_FIXED = {"splat": read_dotsplat, "ksplat": read_ksplat}
+"""Kinds of fixed records that are read in place."""
+
 
 def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: int | None = None,
                 drop_outliers: bool = False) -> Scene:
@@ -40,11 +43,7 @@ def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: 
     As :func:`spatialbench.scene.load_scene`.
     """
     where = str(path)
-    if kind == "splat-ply":
-        with folder.mapped_main() as data:
-            raw = read_splat_ply(data, log, where, most)
-    else:
-        raw = thin(_read(kind, folder, log, where), most, log)
+    raw = _read(kind, folder, log, where, most)
     side = _side(raw, read_side_car(folder, raw.cameras, log))
     splats = check_splats(judge(raw, log, where), log, drop_outliers, where)
     return Scene(path=path, mesh=None, prior_up=np.array(SPLAT_KINDS[kind]), prior_unit_m=None,
@@ -60,12 +59,14 @@ def _side(raw: RawSplats, side: SideCar) -> SideCar:
     return side
 
 
-def _read(kind: str, folder: WorldFolder, log: ReadLog, where: str) -> RawSplats:
-    data = folder.read_main()
+def _read(kind: str, folder: WorldFolder, log: ReadLog, where: str, most: int | None) -> RawSplats:
+    """Apart, so that the file is let go of before its splats are looked at."""
+    if kind == "splat-ply":
+        with folder.mapped_main() as data:
+            return read_splat_ply(data, log, where, most)
+    if kind in _FIXED:
+        with folder.mapped_main() as data:
+            return thin(_FIXED[kind](data, log, where), most, log)
     if kind == "spz":
-        return read_spz(data, log, where)
-    if kind == "splat":
-        return read_dotsplat(data, log, where)
-    if kind == "ksplat":
-        return read_ksplat(data, log, where)
-    return read_sog(data, folder, log, where)
+        return thin(read_spz(folder.read_main(), log, where), most, log)
+    return thin(read_sog(folder.read_main(), folder, log, where), most, log)

@@ -90,7 +90,7 @@ class SogFiles:
                 with Image.open(io.BytesIO(data), formats=("WEBP", "PNG")) as image:
                     width, height = image.size
                     self._check_size(width, height, name, field, count)
-                    pixels = np.array(image.convert("RGBA"), dtype=np.uint8)
+                    pixels = np.array(image if image.mode == "RGBA" else image.convert("RGBA"), dtype=np.uint8)
         except InputError:
             raise
         except Image.DecompressionBombError:

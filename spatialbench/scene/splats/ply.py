@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.ply_header import PlyElement, PlyHeader, parse_ply_header
 from spatialbench.scene.ply_rows import read_tables
-from spatialbench.scene.splats.blocks import in_blocks, thin, thinned
+from spatialbench.scene.splats.blocks import thin, thinned
 from spatialbench.scene.splats.compressed import read_compressed
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color, sigmoid
 from spatialbench.scene.splats.rows import fixed_rows, is_antialiased, note_comments, read_frame, rest_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,13 +11,11 @@ from numpy.typing import NDArray
 from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
 from spatialbench.types import Pose
 
-__all__ = ["BLOCK", "MAX_SPLATS", "SH_C0", "SH_REST", "RawSplats", "check_count", "dc_of_color", "joined",
+__all__ = ["MAX_SPLATS", "SH_C0", "SH_REST", "RawSplats", "check_count", "dc_of_color", "joined",
            "sigmoid", "smallest_three"]
 
 MAX_SPLATS = 50_000_000
 """More are refused before memory is taken for them (at degree 3 they take 12 GB)."""
-BLOCK = 8192
-"""Rows that are worked on at a time: a block of the widest files stays in the cache."""
 SH_C0 = 0.28209479177387814
 """The constant harmonic, 1 / (2 sqrt(pi)): colour = 0.5 + SH_C0 * coefficient."""
 SH_REST = {0: 0, 1: 3, 2: 8, 3: 15, 4: 24}
@@ -35,6 +34,7 @@ class RawSplats:
     opacities : [N] float32 in [0,1] or NaN.
     sh : [N,K,3] float32.
     logit : the file stores logits, so that an opacity of exactly 0 comes from minus infinity.
+    finite_sh : the format has no way to write harmonics that are not finite: they need not be looked at.
     up, unit_m, cameras : up axis, metres per unit and cameras that the file itself states, if any.
     """
 
@@ -45,6 +45,7 @@ class RawSplats:
     sh: NDArray[np.float32]
     logit: bool = False
     antialiased: bool = False
+    finite_sh: bool = False
     up: NDArray[np.float64] | None = None
     unit_m: float | None = None
     cameras: tuple[Pose, ...] = ()
@@ -97,12 +98,14 @@ def dc_of_color(color: NDArray) -> NDArray:
     return (color - 0.5) / SH_C0
 
 
-def smallest_three(parts: NDArray, largest: NDArray) -> NDArray[np.float32]:
-    """Quaternions [N,4] from three components [N,3], in order, and the index [N] of the one left out."""
-    out = np.empty((len(parts), 4), dtype=np.float32)
-    rest = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", parts, parts))).astype(np.float32)
-    three = parts.astype(np.float32)
-    for i in range(4):  # a component before the one left out stands in its own place, one behind it a place further on
-        before, behind = three[:, min(i, 2)], three[:, max(i - 1, 0)]
-        out[:, i] = np.where(largest == i, rest, np.where(largest > i, before, behind))
-    return out
+def smallest_three(parts: Sequence[NDArray[np.float64]], largest: NDArray, into: Sequence[NDArray[np.float32]]) -> None:
+    """Fill in the four components [N] of quaternions, from three of them [N], in order, and the index [N] of the one
+    left out."""
+    x, y, z = parts
+    rest = np.sqrt(np.maximum(0, 1 - ((x * x + z * z) + y * y))).astype(np.float32)
+    a, b, c = (p.astype(np.float32) for p in parts)
+    # A component before the one left out stands in its own place, one behind it a place further on.
+    into[0][:] = np.where(largest == 0, rest, a)
+    into[1][:] = np.where(largest == 1, rest, np.where(largest == 0, a, b))
+    into[2][:] = np.where(largest == 2, rest, np.where(largest == 3, c, b))
+    into[3][:] = np.where(largest == 3, rest, c)

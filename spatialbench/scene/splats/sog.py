@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, UnsupportedFormatError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.planes import META, SogFiles
 from spatialbench.scene.splats.raw import SH_REST, RawSplats, check_count, sigmoid, smallest_three
 
@@ -82,7 +82,7 @@ class _Sog:
         def block(part: slice) -> None:
             mapped = _between(ends[0], (low[part, :3] | (high[part, :3].astype(np.uint16) << 8)) / 65535)
             means[part] = np.sign(mapped) * np.expm1(np.abs(mapped))
-            quaternions[part] = _rotations(rotation[part])
+            _rotations(rotation[part], quaternions[part])
             if self._version == 1:
                 scales[part] = np.exp(_between(ends[1], scale[part, :3] / 255))
                 shades = _between(ends[2], color[part] / 255)
@@ -188,12 +188,12 @@ def _between(ends: tuple[NDArray[np.float64], NDArray[np.float64]], share: NDArr
     return low + share * (high - low)
 
 
-def _rotations(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """[N,4] wxyz; zeros, which is judged as a rotation of length 0, where no component is marked as left out."""
+def _rotations(pixels: NDArray[np.uint8], into: NDArray[np.float32]) -> None:
+    """Fill in wxyz; zeros, which is judged as a rotation of length 0, where no component is marked as left out."""
     tag = pixels[:, 3].astype(np.int64) - 252
-    out = smallest_three((pixels[:, :3] / 255 - 0.5) * 2**0.5, np.clip(tag, 0, 3))
-    out[tag < 0] = 0
-    return out
+    step = (np.arange(256) / 255 - 0.5) * 2**0.5
+    smallest_three([np.take(step, pixels[:, k]) for k in range(3)], np.clip(tag, 0, 3), [into[:, k] for k in range(4)])
+    into[tag < 0] = 0
 
 
 def _is_number(value: object) -> bool:

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import SH_REST, RawSplats, smallest_three
 from spatialbench.scene.splats.spz_open import SPZ_MAGIC, SpzHead, open_spz
 from spatialbench.scene.splats.transform import flip_axes
@@ -19,6 +19,9 @@ __all__ = ["COORDINATES", "SPZ_MAGIC", "read_spz"]
 COORDINATES = dict(enumerate(["", "LDB", "RDB", "LUB", "RUB", "LDF", "RDF", "LUF", "RUF", "LFD", "RFD", "LFU", "RFU",
                               "LBD", "RBD", "LBU", "RBU"]))
 """Values of the extension ``SPZ_ADOBE_coordinate_system``: where the axes X, Y, Z point."""
+_SIZE = np.arange(512) / 511 * 0.5**0.5
+_COMPONENT = np.concatenate([_SIZE, -_SIZE])
+"""Of a rotation, by its ten bits."""
 _COORDINATE_SYSTEM = 0xADBE0003
 _OPPOSITE = dict(zip("LRUDFB", "RLDUBF", strict=True))
 
@@ -40,6 +43,7 @@ def read_spz(data: bytes, log: ReadLog, where: str) -> RawSplats:
     frame = _frame(extensions, bool(head.flags & 2), log)
     n = head.count
     step = np.arange(256, dtype=np.float64)
+    share = (step / 255).astype(np.float32)
     shade, size = ((step / 255 - 0.5) / 0.15).astype(np.float32), np.exp(step / 16 - 10).astype(np.float32)
     means, scales = np.empty((n, 3), np.float32), np.empty((n, 3), np.float32)
     quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
@@ -48,40 +52,40 @@ def read_spz(data: bytes, log: ReadLog, where: str) -> RawSplats:
 
     def block(part: slice) -> None:
         means[part] = _positions(position[part], head)
-        scales[part] = size[scale[part]]
-        quaternions[part] = _rotations(rotation[part], head.version)
-        opacities[part] = (step / 255).astype(np.float32)[alpha[part, 0]]
-        flat[part, :3] = shade[color[part]]
+        scales[part] = np.take(size, scale[part])
+        _rotations(rotation[part], head.version, quaternions[part])
+        opacities[part] = np.take(share, alpha[part, 0])
         if head.degree:
-            values = rest[part].astype(np.float32)
+            values = flat[part]  # with the colours, which are filled in after: all of a row in one go
+            values[:, :3], values[:, 3:] = 0, rest[part]
             values -= np.float32(128)
             values *= np.float32(1 / 128)
-            flat[part, 3:] = values
+        flat[part, :3] = np.take(shade, color[part])
 
     in_blocks(n, block)
-    raw = RawSplats(means, scales, quaternions, opacities, sh, antialiased=bool(head.flags & 1))
+    raw = RawSplats(means, scales, quaternions, opacities, sh, antialiased=bool(head.flags & 1), finite_sh=True)
     return _decide(raw, frame, log) if frame else raw
 
 
 def _positions(plane: NDArray[np.uint8], head: SpzHead) -> NDArray[np.float32]:
     if head.version == 1:
         return np.ascontiguousarray(plane).view("<f2").astype(np.float32)
-    b = plane.reshape(-1, 3, 3).astype(np.int32)
-    fixed = b[..., 0] | (b[..., 1] << 8) | (b[..., 2] << 16)
+    low, middle, high = (plane.reshape(-1, 3)[:, k].astype(np.int32) for k in range(3))
+    fixed = low | (middle << 8) | (high << 16)
     fixed -= (fixed & 0x800000) << 1
-    return fixed.astype(np.float32) / np.float32(1 << head.fractional_bits)  # exact: 24 bits
+    return (fixed.astype(np.float32) / np.float32(1 << head.fractional_bits)).reshape(-1, 3)  # exact: 24 bits
 
 
-def _rotations(plane: NDArray[np.uint8], version: int) -> NDArray[np.float32]:
-    """wxyz. Before version 3 x, y, z as bytes and w >= 0 from them; then three of xyzw, sign and 9 bits each."""
+def _rotations(plane: NDArray[np.uint8], version: int, into: NDArray[np.float32]) -> None:
+    """Fill in wxyz. Before version 3 x, y, z are bytes and w >= 0 from them; then three of xyzw, sign and 9 bits."""
     if version < 3:
         xyz = plane.astype(np.float64) / 127.5 - 1
-        w = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", xyz, xyz)))
-        return np.concatenate([w[:, None], xyz], axis=1).astype(np.float32)
-    words = np.ascontiguousarray(plane).view("<u4")
-    fields = (words >> np.array([20, 10, 0], dtype=np.uint32)) & 1023
-    size = (fields & 511) / 511 * 0.5**0.5
-    return smallest_three(np.where(fields & 512, -size, size), words[:, 0] >> 30)[:, [3, 0, 1, 2]]
+        into[:, 0] = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", xyz, xyz)))
+        into[:, 1:] = xyz
+        return
+    words = np.ascontiguousarray(plane).view("<u4")[:, 0]
+    parts = [np.take(_COMPONENT, (words >> np.uint32(shift)) & np.uint32(1023)) for shift in (20, 10, 0)]
+    smallest_three(parts, words >> np.uint32(30), [into[:, k] for k in (1, 2, 3, 0)])
 
 
 def _frame(data: bytes, announced: bool, log: ReadLog) -> str:

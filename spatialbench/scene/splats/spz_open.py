@@ -24,6 +24,7 @@ _LARGEST_RATIO = 1100
 _LARGEST_RATIO_4 = 1 << 15
 """A Zstandard block has at least 4 bytes and gives at most 128 KiB."""
 _MAX_TRAILER = 1 << 20
+_PIECE = 1 << 17
 _TODO = "Download or export it again"
 
 
@@ -59,16 +60,15 @@ def open_spz(data: bytes, log: ReadLog, where: str) -> tuple[SpzHead, list[NDArr
     for width in head.widths:
         planes.append(np.frombuffer(body, np.uint8, width * head.count, at).reshape(head.count, width))
         at += width * head.count
-    return head, planes, body[at:]
+    return head, planes, bytes(body[at:])
 
 
-def _open(data: bytes, log: ReadLog, where: str) -> tuple[SpzHead, bytes]:
+def _open(data: bytes, log: ReadLog, where: str) -> tuple[SpzHead, bytes | memoryview]:
     if data.startswith(SPZ_MAGIC):
         log.details["encoding"] = "not compressed"
         head = _head(data[:_HEADER.size], where)
-        body = data[_HEADER.size:]
-        _check_size(head, len(body), where)
-        return head, body
+        _check_size(head, len(data) - _HEADER.size, where)
+        return head, data[_HEADER.size:]
     log.details["encoding"] = "gzip"
     stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
@@ -78,19 +78,32 @@ def _open(data: bytes, log: ReadLog, where: str) -> tuple[SpzHead, bytes]:
                                          todo="Unpack it and give the file inside")
         need = head.count * sum(head.widths)
         _check_size(head, _LARGEST_RATIO * len(data), where)
-        body = stream.decompress(stream.unconsumed_tail, need + _MAX_TRAILER)
+        most = need + _MAX_TRAILER + 1
+        body, behind = _inflate(stream, stream.unconsumed_tail, most)
     except zlib.error as e:
         raise CorruptInputError(f"its gzip stream is damaged ({_reason(e)})", where=where, todo=_TODO) from None
-    if not stream.eof and not stream.unconsumed_tail and len(body) < need + _MAX_TRAILER:
-        raise CorruptInputError(f"is cut off: its gzip stream ends early, {len(body):,} of {need:,} bytes were there",
-                                where=where, todo=_TODO)
-    if not stream.eof:
+    if len(body) == most:
         raise CorruptInputError("its gzip stream goes on for more than 1 MiB after the splats", where=where,
                                 todo=_TODO)
+    if not stream.eof:
+        raise CorruptInputError(f"is cut off: its gzip stream ends early, {len(body):,} of {need:,} bytes were there",
+                                where=where, todo=_TODO)
     _check_size(head, len(body), where)
-    if stream.unused_data:
-        log.warn(f"{plural(len(stream.unused_data), 'byte')} after the gzip stream are ignored")
+    if behind:
+        log.warn(f"{plural(behind, 'byte')} after the gzip stream are ignored")
     return head, body
+
+
+def _inflate(stream: zlib._Decompress, packed: bytes, most: int) -> tuple[memoryview, int]:
+    """At most so many bytes of a stream, and how many of ``packed`` are behind its end. Piece by piece, in the cache: a
+    large output in one is put together twice."""
+    out, at, start = bytearray(most), 0, 0
+    while start < len(packed) and at < most and not stream.eof:
+        piece = stream.decompress(packed[start:start + _PIECE], most - at)
+        out[at:at + len(piece)] = piece
+        at += len(piece)
+        start += _PIECE
+    return memoryview(out)[:at], len(stream.unused_data) + max(len(packed) - start, 0)
 
 
 def _reason(error: zlib.error) -> str:

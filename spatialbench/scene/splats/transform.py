@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.log import ReadLog
-from spatialbench.scene.splats.blocks import in_blocks
 from spatialbench.scene.splats.raw import RawSplats
 from spatialbench.types.sh_rotation import rotate_sh, sh_basis
 

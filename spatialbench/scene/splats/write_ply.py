@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.scene.blocks import BLOCK
 from spatialbench.scene.ply_header import MAX_HEADER, parse_ply_header
-from spatialbench.scene.splats.raw import BLOCK
 from spatialbench.scene.splats.rows import is_antialiased
 from spatialbench.types import GaussianSplats
 
