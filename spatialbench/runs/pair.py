@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spatialbench.aggregate import Summary, load_normalization, summarise, summary_json
-from spatialbench.errors import ConfigError, ResultError, UsageError
+from spatialbench.errors import ConfigError, UsageError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
 from spatialbench.runs.single import RunOptions, check_protocol, complete_report, prepare
-from spatialbench.runs.store import canonical_json, prepare_folder, sole_writer, units_text, write_text
+from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
 from spatialbench.tracks.spatial.evidence import edit_evidence, evidence_names, expand_evidence
 from spatialbench.types import (
@@ -191,16 +191,7 @@ def write_pair(result: PairResult, folder: Path, page: str | None = None) -> Non
         **({} if page is None else {"report.html": page}),
         "run.json": canonical_json(pair_record(result), indent=1) + "\n",
     }
-    prepare_folder(folder)
-    with sole_writer(folder):
-        for name in ("run.json", "report.html"):
-            try:
-                (folder / name).unlink(missing_ok=True)
-            except OSError as error:
-                raise ResultError(f"cannot be replaced: {error.strerror}", where=str(folder / name),
-                                  todo="Remove it or choose another folder with -o") from None
-        for name, text in texts.items():
-            write_text(folder / name, text)
+    write_result(folder, texts)
 
 
 def pair_record(result: PairResult) -> dict[str, Any]:

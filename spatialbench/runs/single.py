@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from spatialbench.aggregate import Summary, load_normalization, summarise, summary_json
-from spatialbench.errors import ConfigError, ResultError
+from spatialbench.errors import ConfigError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
 from spatialbench.runs.cache import ensure_kernel_cache
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
-from spatialbench.runs.store import canonical_json, prepare_folder, sole_writer, units_text, write_text
+from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
 from spatialbench.scene.reading import ReadOptions
 from spatialbench.tracks import load_tracks
@@ -161,16 +161,7 @@ def write_results(result: RunResult, folder: Path, page: str | None = None) -> N
         **({} if page is None else {"report.html": page}),
         "run.json": canonical_json(run_record(result), indent=1) + "\n",
     }
-    prepare_folder(folder)
-    with sole_writer(folder):
-        for name in ("run.json", "report.html"):
-            try:
-                (folder / name).unlink(missing_ok=True)
-            except OSError as error:
-                raise ResultError(f"cannot be replaced: {error.strerror}", where=str(folder / name),
-                                  todo="Remove it or choose another folder with -o") from None
-        for name, text in texts.items():
-            write_text(folder / name, text)
+    write_result(folder, texts)
 
 
 def run_record(result: RunResult) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from spatialbench.errors import MissingInputError, ResultError, UsageError
 from spatialbench.types import Measurement
 
 __all__ = ["canonical_json", "check_folder", "prepare_folder", "read_units", "sole_writer", "units_text", "write_json",
-           "write_text", "write_units"]
+           "write_result", "write_text", "write_units"]
 
 
 def canonical_json(data: Any, *, indent: int | None = None) -> str:
@@ -126,6 +126,26 @@ def sole_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def write_result(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write the files of one result, ``run.json`` last; an earlier one's ``run.json`` and page are removed first.
+
+    Raises
+    ------
+    UsageError : the folder cannot be made.
+    ResultError : the disk refuses.
+    """
+    prepare_folder(folder)
+    with sole_writer(folder):
+        for name in ("run.json", "report.html"):
+            try:
+                (folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise ResultError(f"cannot be replaced: {error.strerror}", where=str(folder / name),
+                                  todo="Remove it or choose another folder with -o") from None
+        for name, text in texts.items():
+            write_text(folder / name, text)
 
 
 def read_units(path: Path) -> list[Measurement]:

@@ -68,7 +68,7 @@ def test_an_earlier_run_leaves_nothing_that_looks_complete(monkeypatch: pytest.M
         written.append(path.name)
         write_text(path, text)
 
-    monkeypatch.setattr(single, "write_text", interrupted)
+    monkeypatch.setattr(store, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
         single.write_results(_fake(monkeypatch, "second"), tmp_path)
     assert "import.json" in written

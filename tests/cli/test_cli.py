@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -232,14 +233,19 @@ def test_importing_the_package_or_asking_for_help_loads_nothing_heavy() -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_run_exits_130_and_leaves_no_half_result(world: Path, tmp_path: Path) -> None:
+    import pty
     import signal
-    import time
 
-    process = subprocess.Popen([sys.executable, "-m", "spatialbench", "run", str(world), "-o", str(tmp_path / "o")],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2.5)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130, error
-    assert "interrupted" in error
+    ours, theirs = pty.openpty()  # progress is for terminals only, and says when the run has begun
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        process = subprocess.Popen([sys.executable, "-m", "spatialbench", "run", str(world), "-o", str(tmp_path / "o")],
+                                   stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+        os.close(theirs)
+        seen = screen.read(1000)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # how the end of a terminal is told
+            while more := screen.read(1000):
+                seen += more
+    assert process.wait(timeout=60) == 130, seen
+    assert b"interrupted" in seen
     assert not (tmp_path / "o" / "run.json").exists()
