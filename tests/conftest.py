@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+# Here and in the processes that tests start: see the module.
+_SHIM = str(Path(__file__).parent / "shim")
+sys.path.insert(0, _SHIM)
+import torchvision_shim  # noqa: E402, F401
+
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SHIM, os.environ.get("PYTHONPATH")]))
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture(scope="session")
