@@ -57,7 +57,7 @@ class Row:
 
     def __str__(self) -> str:
         k = UNITS[self.unit]
-        goal = "" if self.goal is None else f"{'>=' if self.least else '<='} {self.goal * k:g} {self.unit}"
+        goal = "" if self.goal is None else f"{'>=' if self.least else '<='} {self.goal * k:.3g} {self.unit}"
         if self.taken is None:
             figures, best = f"{'':>9} {self.value * k:>9.2f} {'':>9}", self.value
         else:

@@ -1,4 +1,5 @@
-"""Programs of the ``gl`` renderer, in GLSL 4.30. Colours are worked out as ``_kernels`` does, from the same arrays.
+"""Programs of the ``gl`` renderer, in GLSL 4.30. Colours are worked out as ``_surface_kernels`` does, from the same
+arrays.
 
 What a mesh lacks is left out when the programs are compiled, by names that are defined before them (llvmpipe runs
 both sides of most branches): UV, LINEAR_FILTER, NEAREST_FILTER, COLORS, NORMAL or LIGHTS, CULL; and the kinds of a
@@ -193,6 +194,10 @@ vec3 light_on(int f, vec3 b, float side) {
     vec3 n = side * normal_of(f), total = vec3(0.0);
     for (int k = 0; k < n_lights; ++k) {
         int a = LIGHT * k;
+        if (lights[a] > 2.5) {
+            total += vec3(lights[a + 1], lights[a + 2], lights[a + 3]);
+            continue;
+        }
         vec3 axis = vec3(lights[a + 7], lights[a + 8], lights[a + 9]);
         vec3 to = -axis;
         float strength = 1.0;

@@ -28,7 +28,7 @@ class PackedMesh(NamedTuple):
 
     Corner attributes have no rows when the mesh lacks them; ``tex_offset`` is -1 for no texture. ``one_sided`` and
     ``unlit`` are flags of materials, ``lit`` [1] one of 0, ``BY_NORMAL`` and ``BY_LIGHTS``, ``lights`` as ``_lights``
-    packs them.
+    packs them. A texel is one word, red in its lowest byte.
     """
 
     vertices: NDArray[np.float64]
@@ -45,7 +45,7 @@ class PackedMesh(NamedTuple):
     tex_size: NDArray[np.int32]
     tex_wrap: NDArray[np.int32]
     tex_nearest: NDArray[np.int32]
-    texels: NDArray[np.uint8]
+    texels: NDArray[np.uint32]
     decode: NDArray[np.float32]
     encode: NDArray[np.float32]
     lit: NDArray[np.int32]
@@ -71,6 +71,7 @@ def pack_mesh(mesh: TriangleMesh, settings: RenderSettings) -> PackedMesh:
     lit = _shading(mesh, settings.shading)
     offsets, sizes, texels = _pack_textures(materials if mesh.uv is not None else ())
     missing = len(materials) - len(offsets)
+    decode = srgb_decode(np.arange(256) / 255.0).astype(np.float32)
     table = np.linspace(0.0, 1.0, ENCODE_STEPS + 1) ** 2
     return PackedMesh(
         vertices=np.ascontiguousarray(mesh.vertices, np.float64),
@@ -88,13 +89,13 @@ def pack_mesh(mesh: TriangleMesh, settings: RenderSettings) -> PackedMesh:
         tex_wrap=np.array([[_known(_WRAPS, w, "wrap", m) for w in m.wrap] for m in materials], np.int32),
         tex_nearest=np.array([_known({"linear": 0, "nearest": 1}, m.filter, "filter", m) for m in materials],
                              np.int32),
-        texels=texels,
-        decode=srgb_decode(np.arange(256) / 255.0).astype(np.float32),
+        texels=texels.view("<u4").reshape(-1),
+        decode=decode,
         encode=srgb_encode(table).astype(np.float32),
         lit=np.array([lit], np.int32),
         unlit=np.array([m.unlit for m in materials], np.int32),
         one_sided=np.array([settings.cull and not m.double_sided for m in materials], np.int32),
-        lights=pack_lights(mesh, normals) if lit == BY_LIGHTS else np.zeros((0, LIGHT_COLUMNS)),
+        lights=pack_lights(mesh, normals, decode) if lit == BY_LIGHTS else np.zeros((0, LIGHT_COLUMNS)),
     )
 
 

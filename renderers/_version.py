@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["MESH_IMAGES", "PANORAMAS", "SPLAT_IMAGES"]
 
-MESH_IMAGES = 1
+MESH_IMAGES = 2
 SPLAT_IMAGES = 1
 PANORAMAS = 1
 """How faces become one picture."""

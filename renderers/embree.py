@@ -62,6 +62,7 @@ class _View(NamedTuple):
 
     rotation: F64
     origin: F64
+    origin32: F32
     start: float
     """Depth that rays begin at."""
     step: float
@@ -115,7 +116,7 @@ class EmbreeBackend:
         # Nothing is nearer than the bounding sphere; from there on float32 is fine enough.
         start = max(self._settings.near, float(-origin @ camera.pose.forward) - self._caster.radius, 0.0)
         step = _STEP * max(self._caster.extent, float(np.abs(origin).max()))
-        return _View(np.array(camera.pose.rotation, order="C"), origin, start, step,
+        return _View(np.array(camera.pose.rotation, order="C"), origin, origin.astype(np.float32), start, step,
                      sample_rays(camera, self._settings.supersample), sample_rays(camera, 1), *self._scene(origin))
 
     def _scene(self, origin: F64) -> tuple[Any, NDArray[np.int32] | None]:
@@ -149,23 +150,25 @@ class EmbreeBackend:
         self._cast(view, xs, ys[rows], 1, _NO_COLOUR, depth.reshape(-1), alpha.reshape(-1))
 
     def _cast(self, view: _View, xs: F64, ys: F64, ss: int, rgb: F64, depth: F32, alpha: F32) -> None:
-        from spatialbench.renderers import _kernels
+        from spatialbench.renderers import _ray_kernels as kernels
 
         n, scene = len(xs) * len(ys), view.scene
         if scene is None:
             rgb += ss * ss * self._background
             return
         rays = self._buffer(n)
-        _kernels.aim(view.rotation, view.origin, view.start, xs, ys, ss, rays)
+        kernels.aim(view.rotation, view.origin, view.start, xs, ys, ss, rays)
         for layer in range(_LAYERS):
-            hits = scene.run(rays.origin[:n], rays.direction[:n], output=1)
+            # From the camera itself they all begin at one place, which takes no memory.
+            begin = rays.origin[:n] if layer > 0 or view.start > 0 else np.broadcast_to(view.origin32, (n, 3))
+            hits = scene.run(begin, rays.direction[:n], output=1)
             face = hits["primID"]
             if view.faces is not None:
                 face = np.where(face < 0, face, view.faces[face]).astype(face.dtype)
-            n = _kernels.composite(self._mesh, self._planes, view.rotation, view.origin, view.start, xs, ys,
-                                   (face, hits["u"], hits["v"], hits["tfar"]), rays, n, layer == 0,
-                                   layer == _LAYERS - 1, view.step, self._background, len(depth) > 0,
-                                   rgb, depth, alpha)
+            n = kernels.composite(self._mesh, self._planes, view.rotation, view.origin, view.start, xs, ys,
+                                  (face, hits["u"], hits["v"], hits["tfar"]), rays, n, layer == 0,
+                                  layer == _LAYERS - 1, view.step, self._background, len(depth) > 0,
+                                  rgb, depth, alpha)
             if n == 0:
                 break
         self._spare.append(rays)

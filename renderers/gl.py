@@ -11,19 +11,17 @@ Images depend on the driver: the same one gives the same bytes, another may not.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError
-from spatialbench.renderers._gpu import library_errors, one_line
+from spatialbench.renderers._gl_context import LOCK, Targets, context_error, gl_version, make_targets, set_uniforms
+from spatialbench.renderers._gl_context import context as _context
+from spatialbench.renderers._gpu import library_errors
 from spatialbench.renderers._pack import BLEND, BY_LIGHTS, BY_NORMAL, MASK, OPAQUE, PackedMesh, pack_mesh
-from spatialbench.renderers._version import MESH_IMAGES
 from spatialbench.types import Camera, RenderSettings, TriangleMesh
 
 __all__ = ["GlBackend", "gl_version"]
@@ -40,7 +38,6 @@ _MAX_FACES = 1 << 24
 """A face's number travels as a float32."""
 _KEPT = 4
 """Sizes whose targets are kept: an image's colours and depths, and their last bands."""
-_LOCK = threading.RLock()
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -53,21 +50,6 @@ class _Band(NamedTuple):
     top: int
     rows: int
     ss: int
-
-
-class _Targets(NamedTuple):
-    """Textures of one size and the frame buffers that draw into them."""
-
-    solid: Any
-    layers: tuple[Any, Any]
-    sums: Any
-    alphas: Any
-    mean: Any
-    to_solid: Any
-    to_layers: tuple[Any, Any]
-    to_sums: Any
-    to_alphas: Any
-    to_mean: Any
 
 
 class GlBackend:
@@ -95,11 +77,11 @@ class GlBackend:
         if len(corners) > _MAX_FACES:
             raise BackendUnavailableError(f"gl draws no more than {_MAX_FACES:,} faces, the mesh has {len(corners):,}",
                                           todo="Use embree")
-        self._targets: dict[tuple[int, int, int], _Targets] = {}
-        with library_errors("gl"), _LOCK:
+        self._targets: dict[tuple[int, int, int], Targets] = {}
+        with library_errors("gl"), LOCK:
             try:
                 self._open()
-            except _context_error():  # of a context that was lost earlier; a new one fails for a better reason
+            except context_error():  # of a context that was lost earlier; a new one fails for a better reason
                 _context.cache_clear()
                 self._open()
 
@@ -110,7 +92,7 @@ class GlBackend:
         rgb = np.empty((t, h, w, 3), np.float32) if "rgb" in want else None
         deep = "depth" in want or "alpha" in want
         depth, alpha = (np.zeros((t, h, w), np.float32) if deep else None for _ in range(2))
-        with library_errors("gl"), _LOCK, self._ctx:
+        with library_errors("gl"), LOCK, self._ctx:
             self._ctx.gc()
             for k, camera in enumerate(cameras):
                 if rgb is not None:
@@ -163,9 +145,9 @@ class GlBackend:
             for program in (glsl.COLOUR, glsl.ALPHA, glsl.RESOLVE))
         self._programs = *self._see.values(), self._colour, self._alpha, self._mean
         self._draws = {id(p): ctx.vertex_array(p, []) for p in self._programs}
-        _set(self._colour, n_lights=len(m.lights))
+        set_uniforms(self._colour, n_lights=len(m.lights))
 
-    def _room(self, band: _Band) -> _Targets:
+    def _room(self, band: _Band) -> Targets:
         """Targets of a band's size; the last ones are kept."""
         width, height, ss = band.camera.width, band.rows, band.ss
         if (width, height, ss) not in self._targets:
@@ -173,14 +155,7 @@ class GlBackend:
             if len(self._targets) == _KEPT:
                 del self._targets[next(iter(self._targets))]
                 self._ctx.gc()
-            ctx, size = self._ctx, (width * ss, height * ss)
-            solid, one, two, sums = (ctx.texture(size, 4, dtype="f4") for _ in range(4))
-            alphas, mean = ctx.texture(size, 1, dtype="f4"), ctx.texture((width, height), 4, dtype="f4")
-            depth = ctx.depth_texture(size)
-            self._targets[width, height, ss] = _Targets(
-                solid, (one, two), sums, alphas, mean, ctx.framebuffer([solid], depth),
-                (ctx.framebuffer([one], depth), ctx.framebuffer([two], depth)), ctx.framebuffer([sums]),
-                ctx.framebuffer([alphas]), ctx.framebuffer([mean]))
+            self._targets[width, height, ss] = make_targets(self._ctx, width, height, ss)
         return self._targets[width, height, ss]
 
     # -- one band of one image ------------------------------------------------------------------------------------
@@ -196,11 +171,11 @@ class GlBackend:
         ctx.disable(ctx.BLEND)
         to.to_mean.use()
         to.sums.use(0)
-        _set(self._mean, sum=0, samples=ss, background=tuple(float(c) for c in self._settings.background))
+        set_uniforms(self._mean, sum=0, samples=ss, background=tuple(float(c) for c in self._settings.background))
         self._draws[id(self._mean)].render(vertices=3)
         return np.frombuffer(to.mean.read(), np.float32).reshape(band.rows, band.camera.width, 4)[..., :3]
 
-    def _blend(self, to: _Targets, seen: Any, opaque: bool) -> None:
+    def _blend(self, to: Targets, seen: Any, opaque: bool) -> None:
         """Put a layer behind what was drawn: the sums hold colour, and in their alpha the light that is left."""
         ctx = self._ctx
         to.to_sums.use()
@@ -208,7 +183,7 @@ class GlBackend:
         ctx.enable(ctx.BLEND)
         ctx.blend_func = ctx.DST_ALPHA, ctx.ONE, ctx.ZERO, ctx.ONE_MINUS_SRC_ALPHA
         seen.use(0)
-        _set(self._colour, visible=0, opaque=int(opaque))
+        set_uniforms(self._colour, visible=0, opaque=int(opaque))
         self._draws[id(self._colour)].render(vertices=3)
 
     def _depths(self, band: _Band) -> tuple[F32, F32]:
@@ -222,7 +197,7 @@ class GlBackend:
             self._ctx.disable(self._ctx.DEPTH_TEST)
             to.to_alphas.use()
             seen.use(0)
-            _set(self._alpha, visible=0)
+            set_uniforms(self._alpha, visible=0)
             self._draws[id(self._alpha)].render(vertices=3)
             left *= 1.0 - np.frombuffer(to.alphas.read(), np.float32).reshape(shape)
             here = np.frombuffer(seen.read(), np.float32).reshape(*shape, 4)
@@ -234,7 +209,7 @@ class GlBackend:
         left[solid[..., 0] > 0] = 0.0
         return self._plane_depth(band, chosen), (1.0 - left).astype(np.float32)
 
-    def _aim(self, band: _Band) -> _Targets:
+    def _aim(self, band: _Band) -> Targets:
         """Set the camera and draw what is opaque."""
         c, ss = band.camera, band.ss
         to = self._room(band)
@@ -246,7 +221,7 @@ class GlBackend:
         for k, buffer in enumerate(self._buffers):
             buffer.bind_to_storage_buffer(k)
         for p in self._programs:
-            _set(p, origin=tuple(origin.tolist()), rotation=tuple(rotation.reshape(-1).tolist()),
+            set_uniforms(p, origin=tuple(origin.tolist()), rotation=tuple(rotation.reshape(-1).tolist()),
                  shift=tuple((-rotation.T @ origin).tolist()), nearest=nearest, range=(nearest, 1.0 / span),
                  lens=(c.fx * ss, c.fy * ss, c.cx * ss, (c.cy - band.top) * ss), size=(c.width * ss, band.rows * ss))
         self._clear(to.to_solid)
@@ -254,13 +229,13 @@ class GlBackend:
             self._see_faces(mode)
         return to
 
-    def _layers(self, to: _Targets) -> Iterator[Any]:
+    def _layers(self, to: Targets) -> Iterator[Any]:
         """Textures of the nearest blended faces before the opaque ones, near to far; stops when there are no more."""
         for k in range(MAX_LAYERS if self._count[BLEND] else 0):
             self._clear(to.to_layers[k % 2])
             to.layers[(k + 1) % 2].use(0)
             to.solid.use(1)
-            _set(self._see[BLEND], before=0, solid=1, layer=k)
+            set_uniforms(self._see[BLEND], before=0, solid=1, layer=k)
             with self._ctx.query(samples=True) as query:
                 self._see_faces(BLEND)
             if not query.samples:
@@ -280,7 +255,7 @@ class GlBackend:
     def _see_faces(self, mode: int) -> None:
         """Draw the faces of one alpha mode."""
         if self._count[mode]:
-            _set(self._see[mode], first=sum(self._count[:mode]))
+            set_uniforms(self._see[mode], first=sum(self._count[:mode]))
             self._draws[id(self._see[mode])].render(vertices=3 * self._count[mode])
 
     def _plane_depth(self, band: _Band, seen: F32) -> F32:
@@ -303,33 +278,6 @@ class GlBackend:
         return depth
 
 
-@cache
-def gl_version() -> tuple[str, str]:
-    """Version and an empty string, or an empty string and the reason. Makes a context, once."""
-    try:
-        version = import_module("moderngl").__version__
-    except Exception as e:  # its binary part may fail to load
-        return "", f"Run 'pip install \"spatialbench[gl]\"' ({one_line(e)})"
-    try:
-        with _LOCK:
-            info = _context()[0].info
-    except Exception as e:
-        return "", f"OpenGL 4.3 on EGL cannot be opened ({one_line(e)}); on Debian: apt install libegl1 libgl1-mesa-dri"
-    return f"{MESH_IMAGES} (moderngl {version}, {info['GL_RENDERER']}, {info['GL_VERSION']})", ""
-
-
-def _context_error() -> type[Exception]:
-    return import_module("moderngl").Error
-
-
-@cache
-def _context() -> tuple[Any, Any]:
-    """The one context of this process, and a target that is bound between images: others may be freed then."""
-    ctx = import_module("moderngl").create_context(standalone=True, backend="egl", require=430)
-    ctx.gc_mode = "context_gc"
-    return ctx, ctx.framebuffer([ctx.texture((1, 1), 4)])
-
-
 def _names(m: PackedMesh) -> list[str]:
     """What the programs need for a mesh."""
     textured = m.tex_offset >= 0
@@ -337,13 +285,6 @@ def _names(m: PackedMesh) -> list[str]:
            "NEAREST_FILTER": (m.tex_nearest[textured] == 1).any(), "COLORS": len(m.colors) > 0,
            "NORMAL": m.lit[0] == BY_NORMAL, "LIGHTS": m.lit[0] == BY_LIGHTS, "CULL": m.one_sided.any()}
     return [name for name, there in has.items() if there]
-
-
-def _set(program: Any, **values: Any) -> None:
-    """Set uniforms; those that the compiler left out are skipped."""
-    for name, value in values.items():
-        if name in program:
-            program[name].value = value
 
 
 def _bands(camera: Camera, ss: int) -> list[_Band]:

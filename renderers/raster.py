@@ -34,7 +34,7 @@ class RasterBackend:
     def __call__(self, cameras: Sequence[Camera], want: Sequence[str]) -> tuple[
             NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]:
         """Images of cameras of one size."""
-        from spatialbench.renderers import _kernels
+        from spatialbench.renderers import _raster_kernels as kernels
 
         t, h, w = len(cameras), cameras[0].height, cameras[0].width
         rgb = np.empty((t, h, w, 3), np.float32) if "rgb" in want else None
@@ -51,20 +51,20 @@ class RasterBackend:
             top, bottom = slab * _SLAB, min(h, (slab + 1) * _SLAB)
             if rgb is not None:
                 xs, ys = sample_rays(cameras[k], ss)
-                _kernels.resolve_rgb(self._mesh, setups[k], xs, ys[top * ss:bottom * ss], ss, top * ss, w_max,
+                kernels.resolve_rgb(self._mesh, setups[k], xs, ys[top * ss:bottom * ss], ss, top * ss, w_max,
                                      background, rgb[k, top:bottom])
             if depth is not None and alpha is not None:
                 xs, ys = sample_rays(cameras[k], 1)
-                _kernels.resolve_depth(self._mesh, setups[k], xs, ys[top:bottom], 1, top, w_max,
+                kernels.resolve_depth(self._mesh, setups[k], xs, ys[top:bottom], 1, top, w_max,
                                        depth[k, top:bottom], alpha[k, top:bottom])
 
         in_chunks(draw, t * slabs, 1, self._threads)
         return rgb, depth if "depth" in want else None, alpha if "alpha" in want else None
 
     def _set_up(self, camera: Camera) -> Any:
-        from spatialbench.renderers import _kernels
+        from spatialbench.renderers import _raster_kernels as kernels
 
-        return _kernels.set_up(self._mesh, np.array(camera.pose.rotation), np.array(camera.pose.position),
+        return kernels.set_up(self._mesh, np.array(camera.pose.rotation), np.array(camera.pose.position),
                                np.array([camera.fx, camera.fy, camera.cx, camera.cy], np.float64),
                                camera.width, camera.height)
 

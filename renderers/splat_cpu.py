@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from spatialbench.renderers._splat_pack import CHUNK, pack_splats
 from spatialbench.renderers._splat_plane import plane_depth
+from spatialbench.renderers._splat_table import TILE
 from spatialbench.renderers._threads import in_chunks, thread_count
 from spatialbench.types import Camera, GaussianSplats, RenderSettings
 from spatialbench.types.frames import DEPTHS
@@ -111,12 +112,14 @@ class SplatCpuBackend:
 
     def _draw(self, camera: Camera, want: Sequence[str], scratch: _Scratch, rgb: F32, depth: F32, alpha: F32) -> None:
         from spatialbench.renderers import _splat_kernels as kernels
+        from spatialbench.renderers._splat_blend_kernels import OPAQUE
+        from spatialbench.renderers._splat_blend_kernels import blend as blend_tiles
 
         splats, threads = self._splats, self._threads
         view = _view(camera, self._offset, self._near)
         shares = len(scratch.found)
         terms = splats.sh.shape[2] if "rgb" in want else 0
-        tiles = -(-camera.width // kernels.TILE), -(-camera.height // kernels.TILE)
+        tiles = -(-camera.width // TILE), -(-camera.height // TILE)
         total = np.zeros((shares, tiles[0] * tiles[1]), np.int64)
         found = in_chunks(lambda a, _: kernels.project(
             splats, view, a, shares, terms, self._compensate, *tiles, scratch.out, scratch.found[a], total[a]),
@@ -124,7 +127,7 @@ class SplatCpuBackend:
 
         # Median depth is known once half of the light is gone.
         expected, plane = self._depth == "expected", self._depth == "plane"
-        least = np.float32(0.5) if set(want) == {"depth"} and not expected else kernels.OPAQUE
+        least = np.float32(0.5) if set(want) == {"depth"} and not expected else OPAQUE
 
         def lay(top: int, bottom: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
             band = slice(top * tiles[0], bottom * tiles[0])
@@ -139,7 +142,7 @@ class SplatCpuBackend:
 
         def blend(top: int, starts: NDArray[np.int64], lists: NDArray[np.uint64], of_depth: bool, into: F32) -> None:
             background, ceiling = (np.zeros(3, np.float32), np.inf) if of_depth else (self._background, 1.0)
-            in_chunks(lambda a, _: kernels.blend(
+            in_chunks(lambda a, _: blend_tiles(
                 scratch.out, splats.source, lists, starts, tiles[0], top, a, shares, of_depth, plane and not of_depth,
                 background, np.float32(ceiling), least, into, depth, alpha), shares, 1, threads)
 

@@ -20,9 +20,10 @@ from spatialbench.errors import CorruptInputError, EmptyWorldError, InputError, 
 from spatialbench.scene.archive import Archive
 from spatialbench.scene.clean import check_indices
 from spatialbench.scene.folder import WorldFolder
-from spatialbench.scene.images import TextureStore
+from spatialbench.scene.images import TextureStore, UndecodedTextureError
 from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup, warn_folded
 from spatialbench.scene.polygons import count_folded, fan
+from spatialbench.scene.usd_lights import usd_lights
 from spatialbench.types import Material
 
 __all__ = ["read_usd"]
@@ -39,6 +40,7 @@ def read_usd(folder: WorldFolder, log: ReadLog, where: str) -> Soup:
 
     ``upAxis`` and ``metersPerUnit`` go into the soup where the file states them. Of materials the base colour of
     UsdPreviewSurface is read (a constant or one texture), else ``displayColor``; subdivision is not carried out.
+    Lights are those of UsdLux, see ``usd_lights``.
 
     Raises
     ------
@@ -127,6 +129,7 @@ class _Reader:
         return Soup(np.concatenate([p.vertices for p in parts]),
                     np.concatenate([p.faces + np.int32(s) for p, s in zip(parts, starts, strict=False)]),
                     np.concatenate([p.ids for p in parts]), self.looks, uv, colors,
+                    lights=usd_lights(self.stage["lights"], self.stage["n_lights"], self._dome, self.log),
                     up=np.array(_UP[up]) if up in _UP else None,
                     unit_m=unit if unit is not None and 1e-6 < unit < 1e6 else None)
 
@@ -134,7 +137,7 @@ class _Reader:
         log, stage = self.log, self.stage
         for name in stage["layers"]:
             self.folder.read(name)  # for the record of files
-        log.brings_lights = bool(stage["lights"])
+        log.brings_lights = stage["n_lights"] > 0
         log.details["meshes"] = len(stage["meshes"])
         for what, count in stage["skipped"].items():
             log.repair(f"prims_{what.split()[0]}_skipped", count, f"{what}; left out")
@@ -233,6 +236,13 @@ class _Reader:
                         wrap=(_WRAP.get(m.get("wrapS", ""), "repeat"), _WRAP.get(m.get("wrapT", ""), "repeat")),
                         alpha_mode=mode, alpha_cutoff=float(m["threshold"]) or 0.5, double_sided=entry["double"],
                         emissive=(red, green, blue))
+
+    def _dome(self, light: dict[str, Any]) -> NDArray[np.uint8] | None:
+        try:
+            return self._pixels(light)
+        except UndecodedTextureError as e:
+            self.log.warn(f"{e.what}; its light is white")
+            return None
 
     def _pixels(self, m: dict[str, Any]) -> NDArray[np.uint8] | None:
         name = m["file"]

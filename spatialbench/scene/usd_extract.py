@@ -21,6 +21,8 @@ _SOLIDS = ("Cube", "Sphere", "Cylinder", "Cylinder_1", "Cone", "Capsule", "Capsu
            "PointInstancer", "Volume")
 _NO_FACES = ("BasisCurves", "NurbsCurves", "HermiteCurves", "Points")
 _MAX_LAYERS = 1000
+_MAX_LIGHTS = 1000
+"""That are described; the rest is counted."""
 _MAX_CORNERS = 400_000_000
 
 
@@ -30,7 +32,7 @@ class Refused(Exception):
 
 def extract(file: Path, folder: Path, out: Path) -> dict[str, Any]:
     """Open the stage, check that it needs nothing outside ``folder``, write its meshes."""
-    from pxr import Sdf, Usd, UsdGeom  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from pxr import Sdf, Usd, UsdGeom, UsdLux  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     layers = _check_layers(Sdf, file, folder)
     stage = Usd.Stage.Open(str(file))
@@ -40,20 +42,19 @@ def extract(file: Path, folder: Path, out: Path) -> dict[str, Any]:
     said: dict[str, Any] = {
         "up": str(UsdGeom.GetStageUpAxis(stage)) if stage.HasAuthoredMetadata("upAxis") else None,
         "unit": float(UsdGeom.GetStageMetersPerUnit(stage)) if UsdGeom.StageHasAuthoredMetersPerUnit(stage) else None,
-        "errors": errors[:8], "skipped": {}, "meshes": [], "layers": layers, "lights": False}
-    cache, purposes = UsdGeom.XformCache(Usd.TimeCode.EarliestTime()), ("default", "render")
+        "errors": errors[:8], "skipped": {}, "meshes": [], "layers": layers, "lights": [], "n_lights": 0}
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
     corners = 0
     for prim in Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies(Usd.PrimDefaultPredicate)):
         kind = str(prim.GetTypeName())
-        said["lights"] = said["lights"] or kind.endswith("Light")
+        if kind.endswith("Light") or prim.HasAPI(UsdLux.LightAPI):
+            _light(prim, kind, cache, said)
         if kind.startswith("ParticleField"):
             raise Refused("UnsupportedFormatError", f"holds 3D Gaussian splats ({kind}), which are not read from USD",
                           str(prim.GetPath()), "Export them as .ply or .spz")
         if not prim.IsA(UsdGeom.Imageable) or kind not in ("Mesh", *_SOLIDS, *_NO_FACES):
             continue
-        image = UsdGeom.Imageable(prim)
-        hidden = image.ComputeVisibility(Usd.TimeCode.EarliestTime()) == "invisible"
-        if hidden or str(image.ComputePurpose()) not in purposes:
+        if not _shown(prim):
             _count(said, "hidden or for guides")
         elif kind in _NO_FACES:
             _count(said, "curves or points")
@@ -69,6 +70,44 @@ def extract(file: Path, folder: Path, out: Path) -> dict[str, Any]:
             np.savez(out / f"mesh_{len(said['meshes'])}.npz", matrix=matrix, **arrays)  # type: ignore[arg-type, unused-ignore]
             said["meshes"].append(entry)
     return said
+
+
+def _shown(prim: Any) -> bool:
+    from pxr import Usd, UsdGeom
+
+    image = UsdGeom.Imageable(prim)
+    return image.ComputeVisibility(Usd.TimeCode.EarliestTime()) != "invisible" and \
+        str(image.ComputePurpose()) in ("default", "render")
+
+
+def _light(prim: Any, kind: str, cache: Any, said: dict[str, Any]) -> None:
+    """Add a light that is shown: its place and what UsdLux says of it, as it stands in the stage."""
+    from pxr import Usd, UsdLux
+
+    said["n_lights"] += _shown(prim)
+    if not _shown(prim) or said["n_lights"] > _MAX_LIGHTS:
+        return
+
+    def get(name: str, otherwise: Any) -> Any:
+        value = prim.GetAttribute(name).Get(Usd.TimeCode.EarliestTime()) if prim.HasAttribute(name) else None
+        return otherwise if value is None else value
+
+    light: dict[str, Any] = {"path": str(prim.GetPath()), "name": prim.GetName(), "kind": kind}
+    for name in ("intensity", "exposure", "diffuse", "radius", "width", "height", "length", "angle"):
+        light[name] = float(get(f"inputs:{name}", name in ("intensity", "diffuse")))
+    light["matrix"] = np.array(cache.GetLocalToWorldTransform(prim), dtype=np.float64).T.tolist()
+    light["color"] = [float(c) for c in get("inputs:color", (1, 1, 1))]
+    warm = get("inputs:colorTemperature", 6500.0) if get("inputs:enableColorTemperature", False) else None
+    light["body"] = [1.0] * 3 if warm is None else [float(c) for c in UsdLux.BlackbodyTemperatureAsRgb(warm)]
+    cone = "inputs:shaping:cone:angle"
+    light |= {"normalize": bool(get("inputs:normalize", False)), "shaped": prim.HasAttribute(cone),
+              "cone": float(get(cone, 90.0)), "softness": float(get("inputs:shaping:cone:softness", 0.0))}
+    asset, profile, dome = get("inputs:texture:file", None), get("inputs:shaping:ies:file", None), "Dome" in kind
+    file = str(asset.path) if asset else ""
+    light |= {"file": file if dome else "", "resolved": str(asset.resolvedPath) if file else "",
+              "unused": {"texture": bool(file) and not dome, "IES profile": bool(profile and profile.path),
+                         "focus": float(get("inputs:shaping:focus", 0.0)) > 0}}
+    said["lights"].append(light)
 
 
 def _count(said: dict[str, Any], what: str) -> None:

@@ -46,13 +46,14 @@ class Material:
 
 @dataclass(frozen=True)
 class Light:
-    """A light that the file brings, as KHR_lights_punctual has it; the mesh's frame and unit.
+    """A light that the file brings, as KHR_lights_punctual has it, or one from all sides; the mesh's frame and unit.
 
     Attributes
     ----------
-    kind : ``directional``, ``point`` or ``spot``.
+    kind : ``directional``, ``point``, ``spot`` or ``ambient`` (as much on every surface, whichever way it faces).
     color : RGB, linear.
-    intensity : lux for ``directional``, else candela (of the mesh's unit: illuminance is intensity / distance^2).
+    intensity : lux for ``directional`` and ``ambient``, else candela (of the mesh's unit:
+        illuminance is intensity / distance^2).
     position : of ``point`` and ``spot``.
     direction : unit, that light travels in; of ``directional`` and ``spot``.
     reach : distance at which it ends; 0 for never.
@@ -77,7 +78,7 @@ class Light:
         place = m[:3, :3] @ np.array(self.position) + m[:3, 3]
         return replace(self, position=(float(place[0]), float(place[1]), float(place[2])), reach=self.reach * scale,
                        direction=(float(axis[0]), float(axis[1]), float(axis[2])),
-                       intensity=self.intensity * (1.0 if self.kind == "directional" else scale**2))
+                       intensity=self.intensity * (1.0 if self.kind in ("directional", "ambient") else scale**2))
 
 
 @dataclass(frozen=True, eq=False)

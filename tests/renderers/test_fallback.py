@@ -18,7 +18,7 @@ from spatialbench.types import Camera, Frames, RenderSettings, level_pose
 from .splat_reference import facing, random_splats
 from .test_render import EACH, UNLIT, front, together, wall
 
-module = sys.modules[Renderer.__module__]  # the package has a function of its name
+module = sys.modules[open_renderer.__module__]  # the package has a function of its name
 
 
 class Dying:

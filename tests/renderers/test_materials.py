@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from spatialbench.renderers import open_renderer
+from spatialbench.renderers._albedo import face_albedo
+from spatialbench.renderers._pack import srgb_decode
 from spatialbench.renderers.trajectories import cube_faces
 from spatialbench.types import Camera, Light, Material, RenderSettings, TriangleMesh, level_pose
 
@@ -66,15 +68,17 @@ def test_culling_of_blended_surfaces(backend):
 @EACH
 def test_a_directional_light_on_a_box(backend):
     # Light that falls straight down reaches the floor, and from above the ceiling's upper side, as there are no
-    # shadows: two of six equal walls. The mean is a third of their light and comes out at 0.5, the floor at 3 x 0.5
-    # of its colour.
+    # shadows: two of six equal walls. The mean is a third of their light, an eighth of that comes back from the
+    # first bounce, and both together come out at 0.5; walls have only what came back.
     v, f = box()
     lights = (Light("directional", intensity=17.0, direction=(0.0, 0.0, -1.0)),)
     mesh = TriangleMesh(v, f, materials=(Material(base_color=(0.125, 0.125, 0.125, 1), double_sided=True),),
                         lights=lights)
     rgb = open_renderer(mesh, PLAIN, backend).render(cube_faces([0, 0, 0], 8)).rgb
-    np.testing.assert_allclose(rgb[5 if rgb[5].any() else 4], encode(0.125 * 0.5 * 3), atol=2e-5)
-    assert sum(bool(a.any()) for a in rgb) == 1
+    back = 0.125 / 3
+    unit = 0.5 / (1 / 3 + back)
+    middles = sorted(float(a[4, 4, 0]) for a in rgb)
+    np.testing.assert_allclose(middles, [encode(0.125 * unit * (back + (k == 5))) for k in range(6)], atol=2e-5)
     # Unlit on demand, and by the normal.
     np.testing.assert_allclose(open_renderer(mesh, UNLIT, backend).render(cube_faces([0, 0, 0], 8)).rgb,
                                encode(0.125), atol=1e-5)
@@ -98,11 +102,13 @@ def test_a_point_light_falls_off_with_the_square(backend):
         # Illuminance I cos / d^2 = I 1.5 / d^3, without I.
         return 1.5 / (1.5**2 + (x - 0.25) ** 2 + z**2) ** 1.5
 
-    # Exposure: the mean over the two triangles' middles, by the mean of the light's channels, becomes 0.5.
-    mean = 0.5 * (1.0 + 0.5 + 0.0) / 3 * (arriving(1 / 3, 1 / 3) + arriving(-1 / 3, -1 / 3))
+    # Exposure: the mean over the two triangles' middles, by the mean of the light's channels, becomes 0.5 together
+    # with what comes back of it, 0.3 in each channel.
+    direct = 0.5 * (arriving(1 / 3, 1 / 3) + arriving(-1 / 3, -1 / 3))
+    mean = (1.0 + 0.5 + 0.0) / 3 * direct * 1.3
     for j, i in ((10, 12), (16, 16), (20, 9), (8, 23)):
         x, z = (i + 0.5 - 16) / 16 * 2, -(j + 0.5 - 16) / 16 * 2
-        got = arriving(x, z) * 0.5 / mean * 0.3
+        got = (arriving(x, z) + 0.3 * direct) * 0.5 / mean * 0.3
         want = [encode(got), encode(0.5 * got + 0.01), 0.0]
         np.testing.assert_allclose(rgb[j, i], want, atol=2e-5)
 
@@ -120,9 +126,10 @@ def test_spots_reach_and_unlit_materials(backend):
 
     x = (np.arange(64) + 0.5 - 32) / 16
     on = np.abs(x) < 1
-    # The two triangles' middles are at (1/3, 1/3) and (-1/3, -1/3), and come out at 0.5.
-    want = 0.3 * 0.5 * arriving(x[on], 1 / 32) / arriving(1 / 3, 1 / 3)
-    assert want.max() < 1 and (want == 0).sum() > 1
+    # The two triangles' middles are at (1/3, 1/3) and (-1/3, -1/3), and come out at 0.5 with the 0.3 that comes back.
+    direct = arriving(1 / 3, 1 / 3)
+    want = 0.3 * 0.5 * (arriving(x[on], 1 / 32) + 0.3 * direct) / (1.3 * direct)
+    assert want.max() < 1 and (arriving(x[on], 1 / 32) == 0).sum() > 1
     np.testing.assert_allclose(rgb[31][on], [encode(w) for w in want], atol=2e-5)
     # Nothing arrives beyond the reach.
     near = replace(spot, kind="point", reach=1.9)
@@ -130,6 +137,39 @@ def test_spots_reach_and_unlit_materials(backend):
     baked = wall(2.0, 1.0, Material(base_color=(0.3, 0.3, 0.3, 1), unlit=True))
     rgb = open_renderer(replace(baked, lights=(near,)), PLAIN, backend).render([front(8)]).rgb[0, 4, 4]
     np.testing.assert_allclose(rgb, encode(0.3), atol=1e-5)
+
+
+@EACH
+def test_light_from_all_sides(backend):
+    """5 lx of (1, 0.5, 0) on every side of everything: what comes back of albedo 0.2 is a fifth, in its colour."""
+    v, f = box()
+    light = Light("ambient", (1.0, 0.5, 0.0), 5.0)
+    room = TriangleMesh(v, f, materials=(Material(base_color=(0.2, 0.2, 0.2, 1)),), lights=(light,))
+    rgb = open_renderer(room, PLAIN, backend).render(cube_faces([0, 0, 0], 4)).rgb
+    # The mean of the three channels comes out at 0.5: 1 for red, a half for green, none for blue.
+    np.testing.assert_allclose(rgb, np.broadcast_to([encode(0.2), encode(0.1), 0], rgb.shape), atol=2e-5)
+    assert light.transformed(np.diag([3.0, 3.0, 3.0, 1.0])).intensity == 5.0
+
+
+def test_albedo_of_textures_colours_and_holes():
+    """By hand: half of a square shows one texel, a masked half throws nothing back, unlit faces do not count."""
+    decode = srgb_decode(np.arange(256) / 255).astype(np.float32)
+    texture = np.zeros((1, 2, 4), np.uint8)
+    texture[0, 0], texture[0, 1] = (255, 0, 188, 255), (0, 255, 188, 0)
+    v = np.array([[0.0, 0, 0], [1, 0, 0], [1, 0, 1], [0, 0, 1]])
+    uv = np.array([[[0, 0], [1, 0], [1, 1]], [[0, 0], [1, 1], [0, 1]]], np.float32)
+    mesh = TriangleMesh(v, np.array([[0, 1, 2], [0, 2, 3]]), uv=uv)
+    solid = Material(texture=texture, base_color=(0.5, 0.5, 0.5, 1), filter="nearest")
+    albedo, lit = face_albedo(replace(mesh, materials=(solid,)), decode)
+    blue = float(decode[188])
+    np.testing.assert_allclose(albedo.mean(axis=0), [0.25, 0.25, blue / 2], atol=1e-6)
+    np.testing.assert_array_equal(lit, 1)
+    albedo, lit = face_albedo(replace(mesh, materials=(replace(solid, alpha_mode="mask", unlit=True),)), decode)
+    np.testing.assert_allclose(albedo.mean(axis=0), [0.25, 0, blue / 4], atol=1e-6)
+    np.testing.assert_array_equal(lit, 0)
+    colors = np.full((2, 3, 4), [0.5, 1.0, 0.0, 1.0], np.float32)
+    np.testing.assert_allclose(face_albedo(replace(mesh, uv=None, colors=colors, materials=(Material(),)), decode)[0],
+                               [[0.5, 1, 0]] * 2)
 
 
 @EACH

@@ -403,17 +403,17 @@ def test_registry(monkeypatch):
     assert all(bool(b.version) != bool(b.reason) and b.usable == bool(b.version) for b in backends())
     # What depends on a driver is never a default for meshes.
     assert [b.name for b in backends() if b.order is None] == ["gl", "pyrender", "fake"]
-    assert open_renderer(wall()).name_version.startswith("embree 1 (embreex 4")
+    assert open_renderer(wall()).name_version.startswith("embree 2 (embreex 4")
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "fake")
     assert open_renderer(wall()).name_version == "fake 1"
-    assert open_renderer(wall(), backend="raster").name_version == "raster 1"
+    assert open_renderer(wall(), backend="raster").name_version == "raster 2"
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "gpu")
     with pytest.raises(UsageError, match="SPATIALBENCH_RENDERER: no renderer 'gpu'"):
         open_renderer(wall())
     monkeypatch.delenv("SPATIALBENCH_RENDERER")
     monkeypatch.setitem(__import__("sys").modules, "embreex.rtcore_scene", None)
     assert not backends()[0].usable
-    assert open_renderer(wall()).name_version == "raster 1"
+    assert open_renderer(wall()).name_version == "raster 2"
     with pytest.raises(BackendUnavailableError, match="pip install embreex"):
         open_renderer(wall(), backend="embree")
 

@@ -296,7 +296,7 @@ def test_dispatch_by_geometry(monkeypatch):
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "raster")
     assert open_renderer(splats).name_version == "splat-cpu 1"
     monkeypatch.setenv("SPATIALBENCH_RENDERER", "splat-cpu")
-    assert open_renderer(wall()).name_version.startswith("embree 1")
+    assert open_renderer(wall()).name_version.startswith("embree 2")
     with pytest.raises(UsageError, match=r"'embree' does not draw splats\. Choose among gsplat, splat-cpu"):
         open_renderer(splats, backend="embree")
     with pytest.raises(UsageError, match=r"not draw meshes\. Choose among embree, raster, gl, pyrender$"):

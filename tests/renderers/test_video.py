@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -40,7 +42,10 @@ def test_frames_come_back(tmp_path, kind):
 
 @pytest.mark.browser
 def test_a_browser_plays_them(tmp_path, kind):
-    """Loaded, sought to the middle of the seventh frame and painted: its colour, to the codec's few levels."""
+    """Loaded, sought to the middle of the seventh frame and painted: its colour, to the codec's few levels.
+
+    A frame may be shown some time after the film says that it has been sought.
+    """
     from tests.report.headless import Browser
 
     write_film(tmp_path / "a.mp4", frames(), 4)
@@ -50,17 +55,20 @@ def test_a_browser_plays_them(tmp_path, kind):
         browser.open(page, 400, 300)
         seen = browser.evaluate("""new Promise((done, fail) => {
             v.onerror = () => fail(v.error.message);
-            v.onseeked = () => { const g = c.getContext("2d"); g.drawImage(v, 0, 0);
+            v.onseeked = () => {
                 done([v.videoWidth, v.videoHeight, v.duration, v.played.length]); };
             v.ontimeupdate = () => { if (v.currentTime > 0) {
                 v.ontimeupdate = null; v.pause(); v.currentTime = 6.5 / 4; } };
             v.play().catch(fail); })""")
-        browser.screenshot(tmp_path / "c.png", tuple(browser.evaluate(
-            "(r => [r.x, r.y, r.width, r.height])(c.getBoundingClientRect())")))
-    assert seen == [122, 102, 3, 1]
-    with Image.open(tmp_path / "c.png") as image:
-        colour = np.asarray(image.convert("RGB"))[50, 60].astype(int)
-    assert np.abs(colour - frames()[6][0, 0]).max() <= 8
+        assert seen == [122, 102, 3, 1]
+        box = tuple(browser.evaluate("(r => [r.x, r.y, r.width, r.height])(c.getBoundingClientRect())"))
+        end, off = time.monotonic() + browser.timeout, 255
+        while off > 8:
+            browser.evaluate('c.getContext("2d").drawImage(v, 0, 0)')
+            browser.screenshot(tmp_path / "c.png", box)
+            with Image.open(tmp_path / "c.png") as image:
+                off = np.abs(np.asarray(image.convert("RGB"))[50, 60].astype(int) - frames()[6][0, 0]).max()
+            assert off <= 8 or time.monotonic() < end
 
 
 def test_the_index_comes_first(tmp_path, monkeypatch):
