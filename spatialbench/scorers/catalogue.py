@@ -1,15 +1,18 @@
-"""Every learned scorer that the metrics name, and whether it can be used on this machine.
-
-A scorer without an adapter is listed too: what needs it is ``unavailable``, with the reason from here.
-"""
+"""Every learned scorer that the metrics name, and whether it can be used on this machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from spatialbench.errors import UsageError
+from spatialbench.scorers.judge.open import judge_status
+from spatialbench.scorers.registry import scorer_specs, scorer_status
+from spatialbench.scorers.settings import ScorerSettings
 
-__all__ = ["ScorerInfo", "scorer", "scorers"]
+__all__ = ["JUDGE", "ScorerInfo", "scorer", "scorers"]
+
+JUDGE = "vlm_judge"
+"""The model that answers questions about pictures; it is named by the user (``scorers.judge``)."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class ScorerInfo:
     model : what it is.
     gives : what it is used for.
     usable : whether it can be used here.
-    reason : why not, and what to do.
+    reason : why not, and what to do; of a judge, which one is used.
+    stands_in_for : the official scorer that it may replace when asked; empty for an official one.
     """
 
     id: str
@@ -30,38 +34,28 @@ class ScorerInfo:
     gives: str
     usable: bool
     reason: str
+    stands_in_for: str = ""
 
 
-_NO_ADAPTER = "this version of spatialbench has no adapter for it; its metrics stay unavailable"
-
-_MODELS = (
-    ("topiq_nr", "TOPIQ-NR, KonIQ checkpoint", "image quality"),
-    ("laion_aes", "LAION aesthetic head on CLIP ViT-L/14", "aesthetics"),
-    ("pi", "Ma and NIQE (perceptual index)", "perceptual index"),
-    ("q_align", "Q-Align, image quality", "image quality"),
-    ("hpsv3", "HPSv3 7B", "human preference reward"),
-    ("vlm_judge", "Qwen3-VL", "yes/no judgments of views"),
-    ("clip", "CLIP ViT-L/14", "image and text similarity"),
-    ("sam3", "SAM3", "detection and masks by text"),
-    ("tapip3d", "TAPIP3D", "3D point tracks"),
-    ("lpips_vgg", "spatial LPIPS-VGG", "perceptual distance"),
-    ("dinov2", "DINOv2 base", "patch features"),
-)
-
-
-def scorers() -> list[ScorerInfo]:
+def scorers(settings: ScorerSettings | None = None) -> list[ScorerInfo]:
     """All known scorers, by id."""
-    return [ScorerInfo(id, model, gives, False, _NO_ADAPTER) for id, model, gives in sorted(_MODELS)]
+    out = []
+    for spec in scorer_specs().values():
+        why = scorer_status(spec.id, settings)
+        out.append(ScorerInfo(spec.id, spec.model, spec.role, not why, why, spec.stands_in_for))
+    usable, words = judge_status()
+    out.append(ScorerInfo(JUDGE, "Qwen3-VL", "yes/no judgments of views", usable, words))
+    return sorted(out, key=lambda s: s.id)
 
 
-def scorer(id: str) -> ScorerInfo:
+def scorer(id: str, settings: ScorerSettings | None = None) -> ScorerInfo:
     """One scorer.
 
     Raises
     ------
     UsageError : unknown id.
     """
-    for info in scorers():
+    for info in scorers(settings):
         if info.id == id:
             return info
-    raise UsageError(f"no scorer '{id}'", todo=f"Known: {', '.join(s.id for s in scorers())}")
+    raise UsageError(f"no scorer '{id}'", todo=f"Known: {', '.join(s.id for s in scorers(settings))}")

@@ -18,7 +18,9 @@ from spatialbench.scorers.weights import weights_missing
 
 __all__ = ["Opening", "ScorerBox", "ScorerSpec", "add_scorer", "scorer_specs", "scorer_status"]
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "aesthetic", "brisque", "clip", "cuts", "dino", "flow", "hpsv3", "mobilenet", "niqe", "perceptual",
+    "perceptual_dreamsim", "pyiqa_models", "sam2", "sam3", "worker.declared")
 """Modules of this package that declare scorers, each in ``SPECS``; importing one must not load its libraries."""
 _SPECS: dict[str, ScorerSpec] = {}
 _LOCK = threading.RLock()
@@ -166,7 +168,7 @@ class ScorerBox:
         except SpatialbenchError as error:
             self._failed[id] = str(error)
             raise
-        self._identity[id] = _identity(spec, folders)
+        self._identity[id] = _identity(spec, folders) | dict(getattr(self._open[id], "identity", {}))
         return self._open[id]
 
     @property

@@ -31,6 +31,8 @@ def torch_device(settings: ScorerSettings) -> Any:
     if not there or (kind == "cuda" and int(number or 0) >= torch.cuda.device_count()):
         raise BackendUnavailableError(f"torch finds no device '{wanted}'", where="--device",
                                       todo="Use --device cpu, or install a build of torch for this machine's GPU")
+    if kind == "cuda":  # full single precision, as on a CPU
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return torch.device(wanted)
 
 
@@ -72,6 +74,8 @@ def load_pretrained(kind: str, folder: Path, device: Any, **options: Any) -> Any
     BackendUnavailableError
     """
     transformers: Any = import_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
     try:
         model, info = getattr(transformers, kind).from_pretrained(
             folder, local_files_only=True, output_loading_info=True, **options)

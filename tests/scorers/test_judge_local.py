@@ -20,7 +20,6 @@ from spatialbench.scorers.judge import (
     Picture,
     Question,
     judge_image,
-    load_prompt,
     open_judge,
 )
 from spatialbench.scorers.judge.local import TransformersBackend, weights_identity
@@ -151,61 +150,3 @@ def test_other_weights_are_another_judge(folder: Path) -> None:
     second = weights_identity(folder)
     (folder / "tokenizer.json").write_text("{}")
     assert len({first, second, weights_identity(folder)}) == 3
-
-
-@pytest.mark.slow
-def test_a_tiny_qwen3_vl_through_the_real_loaders(tmp_path: Path) -> None:
-    """Random weights: what it says is no answer, but all of the way is taken, and it says the same twice."""
-    reason = "torch, torchvision and transformers are not all installed"
-    torch = pytest.importorskip("torch", reason=reason)
-    pytest.importorskip("torchvision", reason=reason)
-    transformers = pytest.importorskip("transformers", minversion="5.0", reason=reason)
-    folder = tmp_path / "tiny"
-    _make_tiny(folder, torch, transformers)
-    session = JudgeSession(TransformersBackend(settings_for(folder), "tiny"), JudgeRules(model="tiny"))
-    first, second = (session.ask([question(200)])[0] for _ in range(2))
-    assert first.status == "judge_error"
-    assert first.record["rejected"] is not None
-    assert first.record["raw"] == second.record["raw"]
-    # A picture of 64 x 64 is 4 x 4 patches of 16, merged to 4 tokens; the words of the prompt come on top; twice.
-    assert first.record["usage"]["input"] > 2 * 4
-    assert 0 < first.record["usage"]["output"] <= 2 * PROMPT.max_tokens
-    (folder / "model.safetensors").write_bytes(b"broken")
-    with pytest.raises(BackendUnavailableError, match="cannot be loaded"):
-        TransformersBackend(settings_for(folder), "tiny")
-
-
-def _make_tiny(folder: Path, torch: Any, transformers: Any) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    marks = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
-             "<|video_pad|>"]
-    words = Tokenizer(models.BPE())
-    words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    words.train_from_iterator([PROMPT.text, load_prompt("view-quality-1").text], trainers.BpeTrainer(
-        vocab_size=400, special_tokens=marks, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<|im_end|>",
-                                                     pad_token="<|endoftext|>")
-    tokenizer.image_token, tokenizer.video_token = "<|image_pad|>", "<|video_pad|>"
-    part = ("{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ p.text }}{% endif %}")
-    template = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{% for p in m.content %}" + part + "{% endfor %}"
-                "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-    id_of = tokenizer.convert_tokens_to_ids
-    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True, "rope_theta": 10_000.0}
-    torch.manual_seed(0)
-    transformers.Qwen3VLForConditionalGeneration(transformers.Qwen3VLConfig(
-        text_config={"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-                     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "rope_parameters": rope},
-        vision_config={"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4, "out_hidden_size": 32,
-                       "deepstack_visual_indexes": [0, 1], "patch_size": 16, "spatial_merge_size": 2,
-                       "temporal_patch_size": 2, "num_position_embeddings": 256},
-        image_token_id=id_of("<|image_pad|>"), video_token_id=id_of("<|video_pad|>"),
-        vision_start_token_id=id_of("<|vision_start|>"), vision_end_token_id=id_of("<|vision_end|>"),
-    )).save_pretrained(folder)
-    patches = {"patch_size": 16, "merge_size": 2, "temporal_patch_size": 2}
-    transformers.Qwen3VLProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(
-            **patches, size={"shortest_edge": 64 * 64, "longest_edge": 512 * 512}),
-        tokenizer=tokenizer, video_processor=transformers.Qwen3VLVideoProcessor(**patches),
-        chat_template=template).save_pretrained(folder)

@@ -18,7 +18,7 @@ _KEEP: list[Any] = []
 def _declare() -> None:
     import torch
 
-    if torch.version.cuda is not None:
+    if torch.version.cuda is not None or _KEEP:
         return
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
@@ -44,12 +44,26 @@ def _nms(boxes: Any, scores: Any, threshold: float) -> Any:
     return torch.tensor(kept, dtype=torch.int64)
 
 
+def _before(name: str, path: Any, target: Any, work: Any) -> importlib.machinery.ModuleSpec | None:
+    """The module's spec, which does ``work`` when the module is really imported, and not when it is only looked for."""
+    spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+    if spec is not None and spec.loader is not None:
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            work()
+            run(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Declares the operators before torchvision is imported, and lets its checks for its own binary pass."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name == "torchvision":
-            _declare()
+            return _before(name, path, target, _declare)
         if name != "torchvision.ops.boxes" or not _KEEP:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)

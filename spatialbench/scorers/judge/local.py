@@ -49,7 +49,8 @@ class TransformersBackend:
 
     Raises
     ------
-    BackendUnavailableError : torch or transformers is missing, or the device.
+    BackendUnavailableError : torch or transformers is missing, or the device; the weights are of another model than
+        their configuration says, or cannot be read.
     MissingInputError : no weights in the folder.
     """
 
@@ -66,6 +67,8 @@ class TransformersBackend:
         self._settings, self._device, self._lock = settings, settings.device, threading.Lock()
         self._torch: Any = None
         self._model: Any = None
+        self._marks: frozenset[str] = frozenset()
+        self._ends: frozenset[int] = frozenset()
         if load:
             self._load(str(settings.weights))
 
@@ -82,24 +85,41 @@ class TransformersBackend:
                                           todo="Set 'device: cpu' in the judge file, or use an endpoint")
         try:
             self._processor = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
-            self._model = transformers.AutoModelForImageTextToText.from_pretrained(
-                folder, dtype=getattr(self._torch, settings.dtype), local_files_only=True).to(settings.device).eval()
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise BackendUnavailableError(f"the weights cannot be loaded ({(str(error) or '?').splitlines()[0][:200]})",
+            loaded = transformers.AutoModelForImageTextToText.from_pretrained(
+                folder, dtype=getattr(self._torch, settings.dtype), local_files_only=True, output_loading_info=True)
+            model, info = loaded if isinstance(loaded, tuple) else (loaded, {})
+            # What the weights lack would be random, and a model that is in part random answers all the same.
+            if wrong := [str(n) for k in ("missing_keys", "mismatched_keys") for n in info.get(k) or ()]:
+                raise ValueError(f"{len(wrong)} tensors are missing or of another shape, such as {min(wrong):.80}")
+            self._model = model.to(settings.device).eval()
+        except ImportError as error:
+            raise BackendUnavailableError(f"a judge in this process needs more ({_first_line(error)})",
+                                          todo='Install it with: pip install "spatialbench[vlm]"') from None
+        except Exception as error:
+            raise BackendUnavailableError(f"the weights cannot be loaded ({_first_line(error)})",
                                           where=folder, todo="Copy the whole folder of the model again") from None
+        tokenizer = getattr(self._processor, "tokenizer", None)
+        self._marks = frozenset(tokenizer.get_added_vocab()) if tokenizer is not None else frozenset()
+        ends = getattr(getattr(self._model, "generation_config", None), "eos_token_id", None)
+        self._ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
 
     def complete(self, request: Request) -> Reply:
         """One answer. A temperature above 0 draws with the request's seed and leaves torch's own state as it was.
 
         Raises
         ------
-        BackendFault
+        BackendFault : the question holds a mark of the model's own, such as the one that ends a turn; it cannot be
+            made ready for the model; too little memory.
         """
         torch = self._torch
+        texts = [p for m in request.messages for p in m.parts if isinstance(p, str)]
+        if forged := sorted(k for k in self._marks if any(k in t for t in texts)):
+            raise BackendFault("question", f"the question holds '{forged[0]}', which is a mark of the model's own")
         messages = [{"role": m.role, "content": [_part(p) for p in m.parts]} for m in request.messages]
         draw = {"do_sample": True, "temperature": request.temperature} if request.temperature > 0 else {
             "do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-        with self._lock, torch.inference_mode(), torch.random.fork_rng():
+        kind, _, number = self._device.partition(":")
+        with self._lock, torch.inference_mode(), torch.random.fork_rng([int(number or 0)] if kind == "cuda" else []):
             try:
                 torch.manual_seed(request.seed)
                 inputs = self._processor.apply_chat_template(
@@ -110,16 +130,22 @@ class TransformersBackend:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise BackendFault("question", "the device has too little memory for this question") from None
+            except ValueError as error:
+                raise BackendFault("question", f"the model takes no such question ({_first_line(error)})") from None
         text = str(self._processor.decode(out, skip_special_tokens=True))
         made = int(out.shape[0])
-        return Reply(text, self.model, str(self.options["weights"])[:12],
-                     "length" if made >= request.max_tokens else "stop", Usage(n, made))
+        cut = made >= request.max_tokens and int(out[-1]) not in self._ends
+        return Reply(text, self.model, str(self.options["weights"])[:12], "length" if cut else "stop", Usage(n, made))
 
     def close(self) -> None:
         """Let go of the model."""
         self._model = None
         if self._torch is not None and self._torch.cuda.is_available():
             self._torch.cuda.empty_cache()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def _part(part: Any) -> dict[str, Any]:
