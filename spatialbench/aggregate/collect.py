@@ -16,8 +16,9 @@ from spatialbench.aggregate.normalization import NormalizationTable, normalise
 from spatialbench.aggregate.rounding import DASH, half_up, percent
 from spatialbench.errors import ResultError
 from spatialbench.types import Measurement, MetricSpec, Status
+from spatialbench.types.scoring import SUBSTITUTE
 
-__all__ = ["MetricSummary", "Reason", "check_measurements", "summarise_metric"]
+__all__ = ["MetricSummary", "Reason", "check_measurements", "official", "summarise_metric"]
 
 
 class Reason(Record):
@@ -104,7 +105,7 @@ def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec, tabl
     """
     values = [m.value for m in measurements if m.value is not None]
     raw = mean(values) if values else None
-    ruled = spec.retained or table.covers(spec.id)
+    ruled = (spec.retained or table.covers(spec.id)) and official(measurements)
     score = normalise(spec.id, raw, table) if raw is not None and ruled else None
     interval = None if intervals is None else mean_interval(values_by_case(measurements), intervals)
     score_interval = interval if ruled else None
@@ -130,12 +131,18 @@ def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec, tabl
         interval=interval, score_interval=score_interval)
 
 
+def official(measurements: Iterable[Measurement]) -> bool:
+    """Whether no stand-in for a frozen scorer had a part in any value; else they are shown, and enter no score."""
+    return not any(f.startswith(SUBSTITUTE) for m in measurements if m.value is not None for f in m.flags)
+
+
 def why_missing(summary: MetricSummary | None) -> str:
     """In words why a metric has no score."""
     if summary is None:
         return "untested: no record"
     if summary.n_measured:
-        return "no normalisation rule"
+        stand_ins = [f.partition(":")[2] for f in summary.flags if f.startswith(SUBSTITUTE)]
+        return f"measured with a stand-in ({', '.join(stand_ins)})" if stand_ins else "no normalisation rule"
     said = [f"{r.status} ({r.count}): {r.reason}" for r in summary.reasons]
     return "; ".join(said[:3]) + (f"; and {len(said) - 3} more reasons" if len(said) > 3 else "")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from spatialbench.aggregate._record import Record
 from spatialbench.aggregate._resample import Array
-from spatialbench.aggregate.collect import check_measurements
+from spatialbench.aggregate.collect import check_measurements, official
 from spatialbench.aggregate.groups import Level
 from spatialbench.aggregate.intervals import Interval, IntervalSettings, interval_of, mean_interval, no_interval
 from spatialbench.aggregate.joint import level_sample
@@ -132,10 +132,11 @@ def compare(measurements: Iterable[Measurement], specs: Mapping[str, MetricSpec]
             for id in sorted(sides)]
     adjusted = holm({r.metric: r.p_value for r in rows})
     table = load_normalization(normalization) if isinstance(normalization, str) else normalization
+    scored = {id: p for id, p in pairs.items() if official(m for m in items if m.metric == id)}
     return Comparison(
         system=system, baseline=baseline, settings=settings,
         metrics=tuple(r.model_copy(update={"p_holm": adjusted[r.metric]}) for r in rows),
-        levels=() if table is None else tuple(_level(level, pairs, table, settings) for level in levels))
+        levels=() if table is None else tuple(_level(level, scored, table, settings) for level in levels))
 
 
 def comparison_json(comparison: Comparison) -> str:

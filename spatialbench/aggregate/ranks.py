@@ -10,7 +10,7 @@ import numpy as np
 
 from spatialbench.aggregate._record import Record
 from spatialbench.aggregate._resample import Array, Statistic, Values, case_seed, case_sums, resample, values_by_case
-from spatialbench.aggregate.collect import check_measurements
+from spatialbench.aggregate.collect import check_measurements, official
 from spatialbench.aggregate.groups import Level
 from spatialbench.aggregate.intervals import IntervalSettings
 from spatialbench.aggregate.joint import level_sample
@@ -86,7 +86,8 @@ def rank_systems(measurements: Iterable[Measurement], specs: Mapping[str, Metric
     for m in items:
         if m.metric in wanted:
             records[m.system][m.metric].append(m)
-    values = [{id: values_by_case(ms) for id, ms in records[name].items()} for name in names]
+    values = [{id: values_by_case(ms) for id, ms in records[name].items() if isinstance(target, str) or official(ms)}
+              for name in names]
     statistic, scores, cases = _statistic(values, target, normalization)
     up = not isinstance(target, str) or specs[target].higher_is_better
     ranked = [s for s, x in enumerate(scores) if x is not None]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spatialbench.aggregate._record import Record
 from spatialbench.aggregate._resample import values_by_case
-from spatialbench.aggregate.collect import MetricSummary, check_measurements, summarise_metric, why_missing
+from spatialbench.aggregate.collect import MetricSummary, check_measurements, official, summarise_metric, why_missing
 from spatialbench.aggregate.groups import GroupScore, Level, group_score, levels_from_specs
 from spatialbench.aggregate.intervals import IntervalSettings
 from spatialbench.aggregate.joint import level_interval
@@ -117,7 +117,8 @@ def summarise(measurements: Iterable[Measurement], specs: Mapping[str, MetricSpe
             absent = sorted(set(asked) - {m.case for m in records})
             records = records + [_untested(records[0], case) for case in absent]
             found[id] = summarise_metric(records, specs[id], table, intervals)
-        values = {} if intervals is None else {id: values_by_case(records) for id, records in by_metric.items()}
+        values = {} if intervals is None else {id: values_by_case(records) for id, records in by_metric.items()
+                                               if official(records)}
         groups = tuple(group_score(
             level, {id: s.normalised for id, s in found.items()},
             why={id: why_missing(found.get(id)) for id in level.metrics},

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spatialbench.cli.options import export_options
+from spatialbench.cli.options import export_options, thinning_options
+from spatialbench.cli.scoring_options import scoring_options
 
 if TYPE_CHECKING:
     from spatialbench.runs.batch import Batch, Board
     from spatialbench.runs.batch.decide import Decision
+    from spatialbench.runs.scoring import Scoring
     from spatialbench.types.profile import ExporterProfile
 
 __all__ = ["batch"]
@@ -50,6 +52,8 @@ def read_bytes(ctx: click.Context, param: click.Parameter, value: str | None) ->
               help="Only metric=M08, case='kitchen*', system=NAME; repeatable.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts (from 0), for N machines and one folder.")
 @export_options
+@thinning_options
+@scoring_options
 @click.option("--force", is_flag=True, help="Run what is finished again.")
 @click.option("--retry-failed", is_flag=True,
               help="Run again what crashed or met a limit, and metrics that were unavailable.")
@@ -68,15 +72,19 @@ def read_bytes(ctx: click.Context, param: click.Parameter, value: str | None) ->
 @click.option("--unit-memory", callback=read_bytes, metavar="SIZE",
               help="Memory that a unit keeps in the cluster [default: --memory-limit, or 4G].")
 @click.option("--unit-gpus", type=click.FloatRange(min=0), help="GPUs that a unit keeps in the cluster [default: 0].")
+@click.option("--scorer-service", is_flag=True,
+              help="One process opens the learned scorers for all workers, also where they compute on the CPU; on a "
+                   "GPU it always does.")
 @click.option("--no-pages", is_flag=True, help="Skip report.html.")
 @click.option("--dry-run", is_flag=True, help="Say what would run and why, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def batch(suite: Path | None, worlds: str | None, out: Path, protocol: str | None, settings: tuple[str, ...],
           by_folder: bool, only: tuple[str, ...], shard: str | None, profile: ExporterProfile | None,
-          opacity: Literal["logit", "activated"] | None, force: bool, retry_failed: bool, retries: int,
-          workers: int | None, memory_limit: int | None, time_limit: float, executor: str, address: str | None,
-          unit_cpus: int | None, unit_memory: int | None, unit_gpus: float | None, no_pages: bool, dry_run: bool,
+          opacity: Literal["logit", "activated"] | None, max_splats: int | None, drop_outliers: bool,
+          scoring: Scoring, force: bool, retry_failed: bool, retries: int, workers: int | None,
+          memory_limit: int | None, time_limit: float, executor: str, address: str | None, unit_cpus: int | None,
+          unit_memory: int | None, unit_gpus: float | None, scorer_service: bool, no_pages: bool, dry_run: bool,
           as_json: bool, quiet: bool) -> int:
     """Score all worlds of SUITE, or every world in the folder that --worlds names.
 
@@ -95,7 +103,8 @@ def batch(suite: Path | None, worlds: str | None, out: Path, protocol: str | Non
         out=out, worlds=None if worlds is None or url else Path(worlds), worlds_url=url, suite=suite,
         protocol=protocol, settings=settings, by_folder=by_folder,
         only=parse_only(only), shard=None if shard is None else parse_shard(shard), profile=profile,
-        opacity=opacity, force=force,
+        opacity=opacity, max_splats=max_splats, drop_outliers=drop_outliers, scoring=scoring, force=force,
+        scorer_service=scorer_service,
         retry_failed=retry_failed, retries=retries, workers=workers, memory_limit=memory_limit, time_limit=time_limit,
         pages=not no_pages, executor=executor, ray=RayOptions(**given) if given else None)  # type: ignore[arg-type]
     with _stoppable():

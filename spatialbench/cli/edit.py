@@ -11,9 +11,11 @@ import click
 
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
+from spatialbench.cli.scoring_options import scoring_options
 
 if TYPE_CHECKING:
     from spatialbench.runs.pair import PairKind
+    from spatialbench.runs.scoring import Scoring
     from spatialbench.scene.reading import ReadOptions
     from spatialbench.world import FrameOverrides
 
@@ -34,6 +36,7 @@ def pair_options(command: Any) -> Any:
         click.option("--system", default="local", show_default=True, help="Name of what made the world."),
         frame_options(),
         reading_options,
+        scoring_options,
         click.option("--frames", type=click.Path(path_type=Path), metavar="DIR",
                      help="Also write the images that models judge, to make evidence of them elsewhere."),
         click.option("--no-page", is_flag=True, help="Skip report.html."),
@@ -61,8 +64,9 @@ def edit(**given: Any) -> None:
 
 def score_pair(kind: PairKind, before: Path, after: Path, case: Path | None, out: Path | None, protocol: str,
                settings: tuple[str, ...], system: str, frame: FrameOverrides, reading: ReadOptions,
-               frames: Path | None, no_page: bool, as_json: bool, quiet: bool) -> None:
+               scoring: Scoring, frames: Path | None, no_page: bool, as_json: bool, quiet: bool) -> None:
     """Run two worlds, write the folder, print the table."""
+    from spatialbench.cli.judge import say_judge
     from spatialbench.report.edit_collect import pair_head
     from spatialbench.report.edit_page import make_pair_page
     from spatialbench.report.text import terminal_table
@@ -72,7 +76,8 @@ def score_pair(kind: PairKind, before: Path, after: Path, case: Path | None, out
     from spatialbench.runs.single import RunOptions
     from spatialbench.runs.store import check_folder
 
-    options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame, reading=reading)
+    options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame, reading=reading,
+                         scoring=scoring)
     for folder in (out if out is not None else Path("results"), *([] if frames is None else [frames])):
         check_folder(folder)
     if not (quiet or as_json or kernels_compiled()):
@@ -92,6 +97,7 @@ def score_pair(kind: PairKind, before: Path, after: Path, case: Path | None, out
         terminal_table(data.headline, data.metrics, console)
         for warning in data.warnings:
             console.print(f"warning: {warning}", style="yellow", markup=False)
+        say_judge(result.judge)
         click.echo(f"results: {folder}")
         if frames is not None:
             click.echo(f"frames:  {frames} ({written} images)")

@@ -53,7 +53,7 @@ def inspect(file: Path, case: Path | None, out: Path | None, protocol: str, fram
         if out is not None:
             check_folder(out)
         with progress_line(not as_json) as tell:
-            found = inspect_world(file, rules, asked, frame, reading, tell)
+            found = inspect_world(file, rules, asked, frame, reading.with_case(asked, case), tell)
             if out is not None:
                 tell("drawing it (the first time on a machine it compiles)", 0, 0)
                 _write(out, found)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
+    from spatialbench.runs.scoring import LentJudge
     from spatialbench.scorers.judge import Answer, JudgeCache, JudgeSession, Prompt, Question, Tally
 
-__all__ = ["describe", "judge"]
+__all__ = ["describe", "judge", "say_judge"]
 
 
 @click.group()
@@ -94,6 +95,19 @@ def ask(prompt: str, pictures: tuple[Path, ...], fields: tuple[str, ...], items:
             click.echo(f"warning: {doubt}")
     if not dry_run and any(a.status != "answered" for a in answers):
         raise SystemExit(1)
+
+
+def say_judge(judge: LentJudge | None) -> None:
+    """What a run has asked of the judge, if it has asked or would have."""
+    if judge is None:
+        return
+    session = judge.session
+    if judge.answers:
+        from spatialbench.scorers.judge import doubts
+
+        click.echo(describe(session.tally, session, session.dry_run))
+        for doubt in doubts(judge.answers):
+            click.echo(f"warning: {doubt}")
 
 
 def describe(tally: Tally, session: JudgeSession, dry_run: bool = False) -> str:

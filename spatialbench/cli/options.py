@@ -13,7 +13,7 @@ from spatialbench.types.case import parse_axis
 from spatialbench.types.profile import ExporterProfile, load_profile, profile_names
 
 __all__ = ["axis_option", "export_options", "frame_options", "read_axis", "read_profile",
-           "read_vector", "reading_options"]
+           "read_vector", "reading_options", "thinning_options"]
 
 Vec3 = tuple[float, float, float]
 
@@ -48,14 +48,9 @@ def axis_option(name: str, text: str) -> Callable[[Any], Any]:
 
 def reading_options(command: Any) -> Any:
     """How a world is read, given to the command as ``reading``, a ``ReadOptions``."""
-    options = [
-        click.option("--sidecar", "side_cars", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-                     help="Marble, nerfstudio, 3DGS, COLMAP or habitat file about WORLD's frame; may be repeated. "
-                          "Replaces the search beside it."),
-        click.option("--max-splats", type=click.IntRange(min=1), metavar="N",
-                     help="Read at most N splats, picked evenly by a fixed rule; said in the report."),
-        click.option("--drop-outliers", is_flag=True,
-                     help="Leave out far outliers, huge splats and floaters [default: only reported].")]
+    side_cars = click.option("--sidecar", "side_cars", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+                             help="Marble, nerfstudio, 3DGS, COLMAP or habitat file about WORLD's frame; may be "
+                                  "repeated. Replaces the search beside it.")
 
     @wraps(command)
     def collected(*args: Any, side_cars: tuple[Path, ...], max_splats: int | None, drop_outliers: bool,
@@ -64,9 +59,16 @@ def reading_options(command: Any) -> Any:
 
         return command(*args, reading=ReadOptions(max_splats, side_cars, drop_outliers), **rest)
 
-    for option in reversed(options):
-        collected = option(collected)
-    return collected
+    return side_cars(thinning_options(collected))
+
+
+def thinning_options(command: Any) -> Any:
+    """``--max-splats`` and ``--drop-outliers``: what of a world is left out."""
+    most = click.option("--max-splats", type=click.IntRange(min=1), metavar="N",
+                        help="Read at most N splats, picked evenly by a fixed rule; said in the report.")
+    drop = click.option("--drop-outliers", is_flag=True,
+                        help="Leave out far outliers, huge splats and floaters [default: only reported].")
+    return most(drop(command))
 
 
 def read_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> ExporterProfile | None:

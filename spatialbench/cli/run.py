@@ -10,8 +10,10 @@ import click
 
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
+from spatialbench.cli.scoring_options import scoring_options
 
 if TYPE_CHECKING:
+    from spatialbench.runs.scoring import Scoring
     from spatialbench.scene.reading import ReadOptions
     from spatialbench.world import FrameOverrides
 
@@ -29,16 +31,19 @@ __all__ = ["run"]
 @click.option("--system", default="local", show_default=True, help="Name of what made the world.")
 @frame_options()
 @reading_options
+@scoring_options
 @click.option("--no-page", is_flag=True, help="Skip report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(world: Path, case: Path | None, out: Path | None, protocol: str, settings: tuple[str, ...], system: str,
-        frame: FrameOverrides, reading: ReadOptions, no_page: bool, as_json: bool, quiet: bool) -> None:
+        frame: FrameOverrides, reading: ReadOptions, scoring: Scoring, no_page: bool, as_json: bool,
+        quiet: bool) -> None:
     """Score WORLD (a mesh or Gaussian splats, in any format that is read) and write its folder with report.html.
 
     Without --case it runs all the same: up, unit and camera come from the file, a side-car or the format,
     and the page says which.
     """
+    from spatialbench.cli.judge import say_judge
     from spatialbench.report.collect import collect
     from spatialbench.report.page import render_page
     from spatialbench.report.text import terminal_table
@@ -47,7 +52,7 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.runs.store import check_folder
 
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame,
-                         reading=reading)
+                         reading=reading, scoring=scoring)
     check_folder(out if out is not None else Path("results"))
     if not (quiet or as_json or kernels_compiled()):
         click.echo("The first run on a machine compiles: about half a minute more, once.", err=True)
@@ -66,6 +71,7 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
         terminal_table(data.headline, data.metrics, console)
         for warning in result.report.warnings:
             console.print(f"warning: {warning}", style="yellow", markup=False)
+        say_judge(result.judge)
         # Plain echo: a path must not be wrapped, or it cannot be clicked or copied.
         click.echo(f"results: {folder}")
         if not no_page:

@@ -91,8 +91,9 @@ def _print(plan: SuitePlan) -> None:
 
 
 def _words(p: Problem) -> str:
-    what = f"case {p.case_id}, input image" if p.role == "image" else f"{p.system}, case {p.case_id}"
-    role = "" if p.role in ("main", "image") else f", {p.role}"
+    own = {"image": "input image", "sidecar": "side-car"}.get(p.role, "")
+    what = f"case {p.case_id}, {own}" if own else f"{p.system}, case {p.case_id}"
+    role = "" if own or p.role == "main" else f", {p.role}"
     there = f"; there is {', '.join(p.found[:4])}" if p.found and p.kind != "refused" else ""
     note = "" if not p.note else f" (differs in {p.note})" if p.kind == "misnamed" else f" ({p.note})"
     return f"{p.expected}  [{what}{role}]{there}{note}"

@@ -65,8 +65,9 @@ def view(world: Path, result: Path | None, score: bool, case: Path | None, proto
     rules = (saved.protocol if saved is not None and protocol is None and not settings
              else load_protocol(protocol or _DEFAULT, settings))
     check_protocol(rules)
-    options = RunOptions(protocol=rules.id, settings=settings, case=case, frame=frame, reading=reading)
     given = None if case is None else load_case(case)
+    options = RunOptions(protocol=rules.id, settings=settings, case=case, frame=frame,
+                         reading=reading.with_case(given, case))
     relay = _Relay()
     with progress_line() as tell:
         relay.tell = tell

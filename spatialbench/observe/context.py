@@ -7,15 +7,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from typing import Protocol as Protocol_
 
 from spatialbench.errors import SpatialbenchError
 from spatialbench.observe.registry import REGISTRY, Registry
 from spatialbench.types import MetricSpec, Protocol, World
 
-__all__ = ["Context", "Observations", "Progress"]
+__all__ = ["Context", "Observations", "Progress", "ScorerAccess"]
 
 Progress = Callable[[str, int, int], None]
 """Called with a label, the steps done and the steps in all (0 when unknown)."""
+
+
+class ScorerAccess(Protocol_):
+    """Where learned scorers come from; each is opened once."""
+
+    def lacking(self, id: str) -> str:
+        """Why a scorer cannot be used here, or nothing; loads nothing."""
+
+    def get(self, id: str) -> Any:
+        """The scorer; raises ``BackendUnavailableError``."""
 
 
 def _silent(label: str, done: int, total: int) -> None:
@@ -34,6 +45,8 @@ class Context:
     case_id, system : how the measurements are filed.
     media : other inputs by role (videos of later tracks).
     progress : told about every step.
+    scorers : learned scorers by id; None: there are none.
+    judge : a session with the model that judges (``scorers.judge.Judge``), or why there is none, in words.
     """
 
     protocol: Protocol
@@ -43,6 +56,8 @@ class Context:
     system: str
     media: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = _silent
+    scorers: ScorerAccess | None = None
+    judge: Any = "no judge is named"
 
     @property
     def world(self) -> World:

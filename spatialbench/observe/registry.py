@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["REGISTRY", "RegisteredMetric", "RegisteredObservation", "Registry", "metric", "observation"]
 
-MetricFunction = Callable[["Observations"], "Outcome"]
+MetricFunction = Callable[["Observations"], "Outcome | Mapping[str, Outcome]"]
+"""Gives one outcome, or one for each object by its id."""
 ObservationFunction = Callable[["Observations"], Any]
 PLUGIN_GROUP = "spatialbench.plugins"
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import spatialbench
+from spatialbench.aggregate import load_normalization
+from spatialbench.aggregate.collect import summarise_metric
 from spatialbench.observe import REGISTRY, Observations
 from spatialbench.report.collision import collision_card
 from spatialbench.report.data import (
@@ -24,6 +26,7 @@ from spatialbench.report.data import (
     SupportShape,
     TrialRow,
 )
+from spatialbench.report.object_cards import object_cards
 from spatialbench.report.plates import plate_pictures
 from spatialbench.runs.machine import machine_info, versions
 from spatialbench.runs.single import backends_used
@@ -61,7 +64,7 @@ def collect(result: RunResult) -> ReportData:
         map=_map(obs, by_id),
         collision=collision_card(world, obs.get("spatial.renderer")) if obs.made("spatial.renderer") else None,
         trials=trials, trials_note=trials_note, support_note=_support_note(obs),
-        probes=_probes(obs), path_chart=_path_chart(obs),
+        probes=_probes(obs), path_chart=_path_chart(obs), objects=object_cards(obs, result.measurements),
         decisions=[DecisionRow(k, _plain(d.value), d.source, d.confidence, d.note)
                    for k, d in result.report.decisions.items()],
         gates=[GateRow(g.name, g.raised, g.value, g.threshold, g.note) for g in world.gates],
@@ -88,7 +91,10 @@ def _headline(result: RunResult) -> list[GroupRow]:
 def _metric_row(m: Measurement, result: RunResult) -> MetricRow:
     spec = REGISTRY.metric(m.metric).spec
     summary = result.summary.system(result.options.system).metric(m.metric)
-    return MetricRow(m.metric, spec.name, spec.title, spec.level, spec.retained, m.value, spec.unit,
+    if m.object is not None:  # the summary is of all objects
+        summary = summarise_metric([m], spec, load_normalization(result.protocol.normalization))
+    title = spec.title if m.object is None else f"{spec.title}: {m.object}"
+    return MetricRow(m.metric, spec.name, title, spec.level, spec.retained, m.value, spec.unit,
                      spec.higher_is_better, summary.normalised if summary else None, m.status, m.reason, m.flags,
                      m.components, m.counts, why=_why(m), score_name=_SCORE_NAMES.get(m.metric, ""),
                      geometry=m.geometry or "")

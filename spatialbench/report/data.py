@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from spatialbench.types.grid import PlanGrid
 from spatialbench.types.measurement import Status
 
-__all__ = ["CollisionCard", "DecisionRow", "GateRow", "GroupRow", "LocationDot", "MapData", "MetricRow", "PathChart",
-           "Picture", "ProbeRow", "ReportData", "SupportShape", "TrialRow"]
+__all__ = ["CollisionCard", "DecisionRow", "GateRow", "GroupRow", "LocationDot", "MapData", "MetricRow", "ObjectCard",
+           "ObjectView", "PathChart", "Picture", "ProbeRow", "ReportData", "SupportShape", "TrialRow"]
 
 Picture = NDArray[np.uint8]
 
@@ -201,6 +201,32 @@ class CollisionCard:
 
 
 @dataclass(eq=False)
+class ObjectView:
+    """One orbit view of an object: its name, the picture with the detected mask outlined, and what was said of it.
+
+    ``state``: ``good`` (detected, or valid where it was judged), ``bad``, or empty where nobody said anything.
+    """
+
+    name: str
+    picture: Picture
+    notes: Sequence[str] = ()
+    state: str = ""
+
+
+@dataclass(eq=False)
+class ObjectCard:
+    """One annotated object: id, its text, scores as (metric, value in words), facts, orbit views, and a note where
+    there are none."""
+
+    id: str
+    text: str
+    scores: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    views: Sequence[ObjectView] = ()
+    note: str = ""
+
+
+@dataclass(eq=False)
 class DecisionRow:
     """A choice about the frame, with its source and confidence (0 to 1)."""
 
@@ -259,6 +285,7 @@ class ReportData:
     support_note: str = ""
     probes: Sequence[ProbeRow] = ()
     path_chart: PathChart | None = None
+    objects: Sequence[ObjectCard] = ()
     decisions: Sequence[DecisionRow] = ()
     gates: Sequence[GateRow] = ()
     repairs: Sequence[tuple[str, int, str]] = ()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spatialbench.report.charts import consistency_chart, hole_chart, score_bar
-from spatialbench.report.data import MapData, MetricRow, Picture, ProbeRow, ReportData, TrialRow
+from spatialbench.report.data import MapData, MetricRow, ObjectCard, Picture, ProbeRow, ReportData, TrialRow
 from spatialbench.report.images import jpeg_uri, mark_holes, panorama_strip
 from spatialbench.report.map import map_views, swatch
 from spatialbench.report.raster import components
@@ -67,6 +67,7 @@ def build_view(data: ReportData, detail: float = 1.0) -> dict[str, Any]:
         "probes": [_probe(p, photo) for p in data.probes[:_MAX_PROBES]],
         "hidden_probes": max(0, len(data.probes) - _MAX_PROBES),
         "trials": [_trial(t, photo) for t in data.trials],
+        "objects": [_object(o, photo) for o in data.objects],
         "score_bar": score_bar,
         "swatch": swatch,
         "dash": DASH,
@@ -158,6 +159,10 @@ def _probe(row: ProbeRow, photo: Any) -> dict[str, Any]:
     position: Sequence[float] = row.position
     return {"row": row, "position": f"({', '.join(number(float(v)) for v in position)}) m",
             "faces": [(name, photo(f, 200, 78)) for name, f in zip(FACES, row.faces, strict=True)]}
+
+
+def _object(card: ObjectCard, photo: Any) -> dict[str, Any]:
+    return {"card": card, "views": [(v, photo(v.picture, 160, 76)) for v in card.views]}
 
 
 def _trial(row: TrialRow, photo: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from spatialbench.types.measurement import Status
 __all__ = ["EVIDENCE", "evidence_of", "lowest_metrics", "sentence"]
 
 EVIDENCE = {"M07": "panorama", "M08": "map", "M08c": "map", "M12": "path", "M13": "path", "M14": "path",
-            "M15": "map", "M25": "trials", "M38": "map", "M39": "map"}
+            "M15": "map", **{f"M{k}": "objects" for k in range(16, 25)}, "M25": "trials", "M38": "map", "M39": "map"}
 """Metric id → section of the page that shows where the number comes from."""
 
 _PERFECT = 0.9995
@@ -33,6 +33,7 @@ def evidence_of(metric: MetricRow, data: ReportData) -> str:
     """Anchor of the evidence: a section if it has content, else the metric's own row."""
     section = EVIDENCE.get(metric.id, "")
     shown = {"panorama": len(data.panorama) > 0, "map": data.map is not None, "trials": len(data.trials) > 0,
+             "objects": len(data.objects) > 0,
              "path": data.path_chart is not None or len(data.probes) > 0}
     return section if shown.get(section) else f"metric-{metric.id}"
 

@@ -11,9 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import BackendUnavailableError, CorruptInputError, InputError, SpatialbenchError
-from spatialbench.scene import load_scene, sniff
-from spatialbench.scene.ply_points import PointCloud, load_points
+from spatialbench.errors import (
+    BackendUnavailableError,
+    CorruptInputError,
+    InputError,
+    SpatialbenchError,
+    UnsupportedFormatError,
+)
+from spatialbench.scene import load_scene
+from spatialbench.scene.points import PointCloud, load_points
 from spatialbench.scene.reading import ReadOptions
 from spatialbench.scene.world_files import world_files
 from spatialbench.types import Decision, Protocol, Scene, SnapshotCase
@@ -39,6 +45,7 @@ class Inspection:
     up : decided axis [3], source frame.
     anchoring : None where the file cannot be anchored; ``warnings`` then say why.
     points : of a point cloud, else None.
+    refusal : what a run would end with, of a world that is inspected as far as it goes; else None.
     """
 
     scene: Scene
@@ -47,11 +54,14 @@ class Inspection:
     anchoring: Anchoring | None
     points: PointCloud | None
     warnings: tuple[str, ...]
+    refusal: SpatialbenchError | None = None
 
     def as_json(self) -> dict[str, Any]:
         """JSON types: the import report, and of an anchored world its box in metres, rays, gates and candidates."""
-        report, at = self.scene.report, self.anchoring
+        report, at, refusal = self.scene.report, self.anchoring, self.refusal
         out: dict[str, Any] = {
+            **({} if refusal is None else {"error": {"class": type(refusal).__name__, "message": str(refusal),
+                                                     "where": refusal.where}}),
             "kind": report.kind, "format": report.format, "n_splats": report.n_splats, "sh_degree": report.sh_degree,
             "n_vertices": report.n_vertices, "n_faces": report.n_faces, "n_materials": report.n_materials,
             "n_textures": report.n_textures, "bounds": report.bounds,
@@ -81,22 +91,26 @@ def inspect_world(path: Path, protocol: Protocol, case: SnapshotCase | None = No
     tell = progress or (lambda label, done, total: None)
     overrides = overrides or FrameOverrides()
     tell("reading the world", 0, 0)
-    files = world_files(Path(path))
-    if not files.layers and files.main.is_file() and sniff(files.main).kind == "points-ply":
-        points = load_points(files.main)
-        return _partly(points.scene, points, case, overrides, "a cloud of points has no surface to stand on or to draw")
-    scene = load_scene(path, **(reading or ReadOptions()).as_arguments())
+    try:
+        scene = load_scene(path, **(reading or ReadOptions()).as_arguments())
+    except UnsupportedFormatError as error:
+        files = world_files(Path(path))
+        points = None if files.layers else load_points(files.main)
+        if points is None:
+            raise
+        return _partly(points.scene, points, case, overrides, error,
+                       "a cloud of points has no surface to stand on or to draw")
     try:
         at = anchor_world(scene, protocol, case, overrides, tell)
     except (InputError, BackendUnavailableError) as error:
-        return _partly(scene, None, case, overrides, error.what)
+        return _partly(scene, None, case, overrides, error, error.what)
     decisions = {"opacity": opacity_by_format(at.scene), **at.decisions, "scale": _known_scale(at)}
     words = [*at.warnings, *([at.unit_warning] if at.unit_warning else []), *scene.report.warnings]
     return Inspection(at.scene, _in_order(decisions), at.rotation[2], at, None, tuple(dict.fromkeys(words)))
 
 
-def _partly(scene: Scene, points: PointCloud | None, case: SnapshotCase | None, overrides: FrameOverrides, why: str
-            ) -> Inspection:
+def _partly(scene: Scene, points: PointCloud | None, case: SnapshotCase | None, overrides: FrameOverrides,
+            refusal: SpatialbenchError, why: str) -> Inspection:
     """What can be said of a world that is not anchored."""
     words = [f"not anchored, so frame, camera and scale are unknown: {why}"]
     scene, opacity, said = decide_opacity(scene, case, overrides)
@@ -120,7 +134,7 @@ def _partly(scene: Scene, points: PointCloud | None, case: SnapshotCase | None, 
     if overrides.scale is not None:
         decisions["scale"] = Decision(value=overrides.scale, source="user")
     return Inspection(scene, _in_order(decisions), np.asarray(up), None, points,
-                      tuple(dict.fromkeys([*words, *scene.report.warnings])))
+                      tuple(dict.fromkeys([*words, *scene.report.warnings])), refusal)
 
 
 def _known_scale(at: Anchoring) -> Decision:

@@ -15,7 +15,8 @@ from spatialbench.errors import ConfigError, UsageError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
-from spatialbench.runs.single import RunOptions, check_protocol, complete_report, prepare
+from spatialbench.runs.scoring import LentJudge, judge_texts, open_judge_of, open_scorers, scorers_used
+from spatialbench.runs.single import RunOptions, by_metric, check_protocol, complete_report, prepare
 from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
 from spatialbench.tracks.spatial.evidence import edit_evidence, evidence_names, expand_evidence
@@ -64,6 +65,7 @@ class PairResult:
     warnings: tuple[str, ...] = ()
     """About the pair: other frames, equal files."""
     evidence: Mapping[str, Path] = field(default_factory=dict)
+    judge: LentJudge | None = None
 
 
 def run_pair(kind: PairKind, before: Path, after: Path, options: RunOptions | None = None,
@@ -79,6 +81,7 @@ def run_pair(kind: PairKind, before: Path, after: Path, options: RunOptions | No
     protocol = load_protocol(options.protocol, options.settings)
     check_protocol(protocol)
     case, evidence = (None, {}) if options.case is None else _case(kind, options.case)
+    options = replace(options, reading=options.reading.with_case(case, options.case))
     return measure_pair(kind, {"before": before, "after": after}, protocol, case, options, evidence=evidence,
                         progress=progress)
 
@@ -86,7 +89,7 @@ def run_pair(kind: PairKind, before: Path, after: Path, options: RunOptions | No
 def measure_pair(kind: PairKind, paths: Mapping[str, Path], protocol: Protocol, case: PairCase | None,
                  options: RunOptions, *, evidence: Mapping[str, Path] | None = None, case_id: str = "",
                  metrics: Sequence[str] | None = None,
-                 kept: Callable[[Mapping[str, ImportReport]], Mapping[str, Measurement]] | None = None,
+                 kept: Callable[[Mapping[str, ImportReport]], Mapping[str, Sequence[Measurement]]] | None = None,
                  progress: Progress | None = None) -> PairResult:
     """As :func:`run_pair`, with everything resolved, after ``prepare`` and ``check_protocol``.
 
@@ -126,14 +129,15 @@ def measure_pair(kind: PairKind, paths: Mapping[str, Path], protocol: Protocol, 
     same = bool(shas[0]) and shas[0] == shas[1]
 
     case_id = case.id if case else case_id or _name_of(paths["after"])
+    judge = open_judge_of(options.scoring, protocol)
     observations = Observations(Context(protocol, worlds, case, case_id, options.system, progress=tell, media={
-        "pair": kind, "evidence": given, "same_files": same}))
+        "pair": kind, "evidence": given, "same_files": same}, scorers=open_scorers(options.scoring), judge=judge))
     REGISTRY.freeze()
     for name in ("spatial.frame_agreement", "spatial.origin_pair"):  # said even when nothing can be measured
         observations.get(name)
     wanted = set(wanted_all if metrics is None else metrics) - set(known)
-    made = {m.metric: m for m in evaluate([id for id in wanted_all if id in wanted], observations)}
-    measurements = [m for id in wanted_all if (m := made.get(id, known.get(id))) is not None]
+    made = by_metric(evaluate([id for id in wanted_all if id in wanted], observations))
+    measurements = [m for id in wanted_all for m in made.get(id, known.get(id, ()))]
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     _lap(timings, "measure", start)
     for role in ROLES:
@@ -144,7 +148,8 @@ def measure_pair(kind: PairKind, paths: Mapping[str, Path], protocol: Protocol, 
     summary = summarise(measurements, REGISTRY.specs(protocol.track), load_normalization(protocol.normalization),
                         preview=True)
     return PairResult(kind, dict(paths), options, protocol, case, case_id, worlds, reports, observations, measurements,
-                      summary, created, timings, _doubts(observations, same), files)
+                      summary, created, timings, _doubts(observations, same), files,
+                      None if isinstance(judge, str) else judge)
 
 
 def metrics_of(kind: str, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -188,6 +193,7 @@ def write_pair(result: PairResult, folder: Path, page: str | None = None) -> Non
         "import.json": canonical_json({**reports, "warnings": list(result.warnings)}, indent=1) + "\n",
         "units.jsonl": units_text(result.measurements),
         "summary.json": summary_json(result.summary),
+        **judge_texts(result.judge),
         **({} if page is None else {"report.html": page}),
         "run.json": canonical_json(pair_record(result), indent=1) + "\n",
     }
@@ -214,6 +220,7 @@ def pair_record(result: PairResult) -> dict[str, Any]:
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed},
         "backends": backends_of(result),
+        **scorers_used(result.options.scoring, result.judge),
         "versions": dict(versions()),
         "machine": machine_info(),
     }

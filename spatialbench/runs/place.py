@@ -172,7 +172,7 @@ def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None 
     given = None if options.case is None else load_case(options.case)
     case = _with_support(given, choice, polygon)
     tell("reading the world", 0, 0)
-    scene = load_scene(path, **options.reading.as_arguments())
+    scene = load_scene(path, **options.reading.with_case(given, options.case).as_arguments())
     world = build_world(scene, protocol, case, options.frame, progress=tell)
     supports = _chosen(world.supports, choice)
     mesh, seen = world.collision.mesh, true_facing(world.collision)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,7 @@ def render_world(path: Path, folder: Path, options: RenderOptions, progress: Pro
     check_folder(folder)
     protocol = load_protocol(options.protocol, options.settings)
     case = None if options.case is None else load_case(options.case)
+    options = replace(options, reading=options.reading.with_case(case, options.case))
     tell("reading the world", 0, 0)
     scene = load_scene(path, **options.reading.as_arguments())
     at = anchor_world(scene, protocol, case, options.frame, tell)

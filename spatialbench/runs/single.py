@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -18,16 +18,28 @@ from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
 from spatialbench.runs.cache import ensure_kernel_cache
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
+from spatialbench.runs.scoring import (
+    LentJudge,
+    Scoring,
+    check_substitutes,
+    judge_texts,
+    open_judge_of,
+    open_scorers,
+    scorers_used,
+)
 from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
 from spatialbench.scene.reading import ReadOptions
 from spatialbench.tracks import load_tracks
+from spatialbench.tracks.spatial.object_evidence import object_evidence, object_files
 from spatialbench.types import Measurement, Protocol, SnapshotCase, World, load_case, load_protocol, protocol_hash
+from spatialbench.types.case_parts import resolve_reference
 from spatialbench.types.scene import ImportReport
 from spatialbench.world import FrameOverrides, build_world
 from spatialbench.world.anchoring import gates_json, scale_json
 
-__all__ = ["RunOptions", "RunResult", "check_protocol", "measure_world", "prepare", "run_world", "write_results"]
+__all__ = ["RunOptions", "RunResult", "by_metric", "check_protocol", "measure_world", "prepare", "resolved_objects",
+           "run_world", "write_results"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -44,6 +56,7 @@ class RunOptions:
     system : name the measurements are filed under.
     frame : overrides of up, unit, scale and camera.
     reading : how the world is read.
+    scoring : learned scorers and the judge.
     """
 
     protocol: str = "happyworld-spatial-1"
@@ -52,6 +65,7 @@ class RunOptions:
     system: str = "local"
     frame: FrameOverrides = field(default_factory=FrameOverrides)
     reading: ReadOptions = field(default_factory=ReadOptions)
+    scoring: Scoring = field(default_factory=Scoring)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +84,8 @@ class RunResult:
     summary: Summary
     created: str
     timings: list[dict[str, Any]]
+    judge: LentJudge | None = None
+    evidence: Mapping[str, Path] = field(default_factory=dict)
 
 
 def run_world(path: Path, options: RunOptions | None = None, progress: Progress | None = None) -> RunResult:
@@ -84,7 +100,26 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     protocol = load_protocol(options.protocol, options.settings)
     check_protocol(protocol)
     case = None if options.case is None else load_case(options.case)
-    return measure_world(path, protocol, case, options, progress=progress)
+    image = case.image if case is not None else None
+    evidence = {}
+    if options.case is not None:
+        evidence = resolved_objects(case, options.case.parent, options.case.parent, str(options.case))
+    options = replace(options, reading=options.reading.with_case(case, options.case))
+    return measure_world(path, protocol, case, options, progress=progress, evidence=evidence,
+                         image=None if options.case is None or image is None else options.case.parent / image)
+
+
+def resolved_objects(case: SnapshotCase | None, folder: Path, root: Path, where: str) -> dict[str, Path]:
+    """Files that the case gives of its objects, checked to lie in ``root``; they need not be there.
+
+    Raises
+    ------
+    ConfigError : one leads out of ``root``.
+    """
+    def at(name: str) -> Path:
+        return resolve_reference(name, folder, root, f"{where}, key 'objects'")
+
+    return {key: at(name) for key, name in object_files(case, lambda name: at(name).is_file()).items()}
 
 
 def prepare() -> None:
@@ -95,14 +130,17 @@ def prepare() -> None:
 
 
 def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, options: RunOptions, *,
-                  case_id: str = "", metrics: Sequence[str] | None = None,
-                  kept: Callable[[ImportReport], Mapping[str, Measurement]] | None = None,
+                  case_id: str = "", image: Path | None = None, evidence: Mapping[str, Path] | None = None,
+                  metrics: Sequence[str] | None = None,
+                  kept: Callable[[ImportReport], Mapping[str, Sequence[Measurement]]] | None = None,
                   progress: Progress | None = None) -> RunResult:
     """As :func:`run_world`, with everything resolved, after :func:`prepare` and :func:`check_protocol`.
 
     Parameters
     ----------
     case_id : when there is no case; of the file's name when empty.
+    image : the case's input image.
+    evidence : files of the case's objects, as ``object_files`` names them.
     metrics : only these of the protocol; all when None.
     kept : gives, from the report of what was read, measurements that are known already and are not made again.
 
@@ -116,6 +154,8 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     timings: list[dict[str, Any]] = []
     clock = _Clock(timings)
 
+    files = dict(evidence or {})
+    objects = object_evidence(case, files, protocol)
     tell("reading the world", 0, 0)
     scene = load_scene(path, **options.reading.as_arguments())
     clock.lap("read")
@@ -125,19 +165,21 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     report = complete_report(scene.report, world)
 
     case_id = case.id if case else case_id or _name_of(path)
-    observations = Observations(Context(protocol, {"main": world}, case, case_id, options.system,
-                                        progress=tell))
+    judge = open_judge_of(options.scoring, protocol)
+    observations = Observations(Context(protocol, {"main": world}, case, case_id, options.system, progress=tell,
+                                        media={"objects": objects, **({} if image is None else {"image": image})},
+                                        scorers=open_scorers(options.scoring), judge=judge))
     REGISTRY.freeze()
     wanted = set(protocol.metrics if metrics is None else metrics) - set(known)
-    made = {m.metric: m for m in evaluate([id for id in protocol.metrics if id in wanted], observations)}
-    measurements = [m for id in protocol.metrics if (m := made.get(id, known.get(id))) is not None]
+    made = by_metric(evaluate([id for id in protocol.metrics if id in wanted], observations))
+    measurements = [m for id in protocol.metrics for m in made.get(id, known.get(id, ()))]
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     clock.lap("measure")
     if observations.made("spatial.renderer") and (words := observations.get("spatial.renderer").warnings):
         report = report.model_copy(update={"warnings": list(dict.fromkeys([*report.warnings, *words]))})
     summary = summarise(measurements, REGISTRY.specs(protocol.track), table, preview=True)
     return RunResult(path, options, protocol, case, case_id, world, report, observations, measurements,
-                     summary, created, timings)
+                     summary, created, timings, None if isinstance(judge, str) else judge, files)
 
 
 def write_results(result: RunResult, folder: Path, page: str | None = None) -> None:
@@ -158,6 +200,7 @@ def write_results(result: RunResult, folder: Path, page: str | None = None) -> N
         "import.json": canonical_json(result.report.model_dump(mode="json"), indent=1) + "\n",
         "units.jsonl": units_text(result.measurements),
         "summary.json": summary_json(result.summary),
+        **judge_texts(result.judge),
         **({} if page is None else {"report.html": page}),
         "run.json": canonical_json(run_record(result), indent=1) + "\n",
     }
@@ -175,6 +218,7 @@ def run_record(result: RunResult) -> dict[str, Any]:
         "system": result.options.system,
         "world": result.path.name,
         "inputs": [f.model_dump(mode="json") for f in result.report.files],
+        **({"evidence": {key: path.name for key, path in sorted(result.evidence.items())}} if result.evidence else {}),
         "protocol": p.model_dump(mode="json"),
         "protocol_hash": protocol_hash(p),
         "protocol_fast": p.fast,
@@ -182,6 +226,7 @@ def run_record(result: RunResult) -> dict[str, Any]:
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed, "planner": 0},
         "backends": backends_used(result),
+        **scorers_used(result.options.scoring, result.judge),
         "versions": dict(_versions()),
         "machine": machine_info(),
     }
@@ -227,6 +272,15 @@ def check_protocol(protocol: Protocol) -> None:
                               where=f"protocol '{protocol.id}'", todo="Correct 'track' or 'metrics'")
     load_normalization(protocol.normalization)
     check_settings(protocol.navmesh)
+    check_substitutes(protocol)
+
+
+def by_metric(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
+    """In order; several of one metric are of several objects."""
+    out: dict[str, list[Measurement]] = {}
+    for m in measurements:
+        out.setdefault(m.metric, []).append(m)
+    return out
 
 
 def _name_of(path: Path) -> str:

@@ -129,7 +129,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
 
 
 def write_result(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of one result, ``run.json`` last; an earlier one's ``run.json`` and page are removed first.
+    """Write the files of one result, ``run.json`` last; an earlier one's goes first, with what may not come again.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def write_result(folder: Path, texts: Mapping[str, str]) -> None:
     """
     prepare_folder(folder)
     with sole_writer(folder):
-        for name in ("run.json", "report.html"):
+        for name in ("run.json", "report.html", "judge.jsonl"):
             try:
                 (folder / name).unlink(missing_ok=True)
             except OSError as error:

@@ -14,7 +14,8 @@ from spatialbench.errors import UsageError
 from spatialbench.runs.listing import Contents, Listing, list_files, matcher, nearest
 from spatialbench.scene.sniff import READABLE
 from spatialbench.tracks.spatial.evidence import evidence_names
-from spatialbench.types.case import WORLD_CASES, Case, EditCase, ExpandCase
+from spatialbench.tracks.spatial.object_evidence import object_files
+from spatialbench.types.case import WORLD_CASES, Case, EditCase, ExpandCase, SnapshotCase
 from spatialbench.types.case_parts import resolve_reference
 from spatialbench.types.suite import ROLES, Suite, SuiteCase
 
@@ -33,7 +34,8 @@ class PlannedWorld:
     case_id, system : how its measurements are filed; together unique in a plan.
     kind : of the case; ``snapshot`` for the worlds of a folder.
     paths : file by role (``main``, or ``before`` and ``after``), where it is or should be; a role whose pattern is a
-        glob without just one match is left out. Files of the case's evidence too, as ``evidence.judge`` and so on.
+        glob without just one match is left out. Files of the case's evidence too, as ``evidence.judge`` and so on, and
+        its side-cars (``sidecar.0``...; ``sidecar.0.cameras`` is what lies beside a model of COLMAP).
     state : ``ready`` when all roles are there; ``missing`` or ``refused`` (not a world, or not a clip) when one is not;
         ``unsupported`` when the suite says that the system cannot express the case.
     case : what was asked, with the system's profile where it names none; None for the worlds of a folder.
@@ -126,7 +128,7 @@ def plan_suite(suite: Suite, root: Path | None = None) -> SuitePlan:
     problems = search.named(search.problems)
     shown = {f for p in problems for f in p.found}
     extra = tuple(f for f in search.unclaimed() if f not in shown and search.beside(f))
-    return SuitePlan(root, suite, tuple(worlds), (*_images(suite), *search.lacking_evidence(), *problems), extra,
+    return SuitePlan(root, suite, tuple(worlds), (*_beside(suite), *search.lacking_evidence(), *problems), extra,
                      (*listing.notes, *_lone_branches(suite)))
 
 
@@ -163,19 +165,23 @@ class _Search:
         if outputs.profile is not None and isinstance(case, WORLD_CASES) and case.profile is None:
             case = case.model_copy(update={"profile": outputs.profile})
         if roles:
-            paths |= self._evidence_of(c)
+            paths |= {**self._evidence_of(c), **_side_cars(c)}
         return PlannedWorld(case.id, system, case.kind, paths, state if roles else "unsupported", case, c.folder)
 
     def _evidence_of(self, c: SuiteCase) -> dict[str, Path]:
         case, root = c.case, self.suite.folder
-        if not isinstance(case, EditCase | ExpandCase) or case.evidence is None:
+        if not isinstance(case, SnapshotCase | EditCase | ExpandCase):
             return {}
         if case.id not in self._evidence:
-            where = f"{c.where}, key 'evidence'"
+            where = f"{c.where}, key '{'objects' if isinstance(case, SnapshotCase) else 'evidence'}'"
 
             def at(name: str) -> Path:
                 return resolve_reference(name, c.folder, root, where)
-            names = evidence_names(case, lambda name: at(name).is_file())
+
+            def there(name: str) -> bool:
+                return at(name).is_file()
+
+            names = object_files(case, there) if isinstance(case, SnapshotCase) else evidence_names(case, there)
             self._evidence[case.id] = {f"evidence.{key}": at(name) for key, name in names.items()}
         return self._evidence[case.id]
 
@@ -259,11 +265,26 @@ def _nothing(suite: Suite, listing: Listing, search: _Search) -> UsageError:
                       f"'{first}') in the folder '{listing.root.absolute()}'{links}", where=str(suite.path), todo=todo)
 
 
-def _images(suite: Suite) -> Iterator[Problem]:
+def _beside(suite: Suite) -> Iterator[Problem]:
     for c in suite.cases:
         if c.image is not None and not c.image.is_file():
             inside = posixpath.relpath(c.image.absolute().as_posix(), suite.folder.absolute().as_posix())
             yield Problem("missing", "", c.case.id, "image", inside)
+        for path in c.side_cars:
+            if not path.exists():
+                inside = posixpath.relpath(path.absolute().as_posix(), suite.folder.absolute().as_posix())
+                yield Problem("missing", "", c.case.id, "sidecar", inside)
+
+
+def _side_cars(c: SuiteCase) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for k, path in enumerate(c.side_cars):
+        at = path / "images.txt" if path.is_dir() else path
+        at = at.with_name("images.txt") if at.name == "cameras.txt" else at
+        found[f"sidecar.{k}"] = at
+        if at.name == "images.txt" and (lenses := at.with_name("cameras.txt")).is_file():
+            found[f"sidecar.{k}.cameras"] = lenses
+    return found
 
 
 def _lone_branches(suite: Suite) -> Iterator[str]:

@@ -12,7 +12,6 @@ from spatialbench.errors import ConfigError
 from spatialbench.types.case_parts import (
     CameraAnnotation,
     Id,
-    ObjectAnnotation,
     RelativePath,
     Strict,
     SupportAnnotation,
@@ -24,17 +23,20 @@ from spatialbench.types.case_parts import (
 )
 from spatialbench.types.clip_case import EmbodiedCase, VideoCase
 from spatialbench.types.evidence import EditEvidence, ExpandEvidence
+from spatialbench.types.object_case import ObjectAnnotation
 from spatialbench.types.profile import ExporterProfile, is_profile_path, profile_value
 from spatialbench.types.strict import load_strict, read_yaml, validate_strict
 
 __all__ = ["CASE_KINDS", "WORLD_CASES", "CameraAnnotation", "Case", "EditCase", "EmbodiedCase", "ExpandCase",
-           "ObjectAnnotation", "ProfileName", "SnapshotCase", "SupportAnnotation", "VideoCase", "load_any_case",
-           "load_case", "parse_axis", "parse_case", "with_profile"]
+           "ObjectAnnotation", "ProfileName", "SnapshotCase", "SupportAnnotation", "VideoCase", "check_references",
+           "load_any_case", "load_case", "parse_axis", "parse_case", "side_cars_of", "with_profile"]
 
 EditCategory = Literal["addition", "deletion", "replacement", "colour", "state", "material",
                        "weather", "lighting", "atmosphere", "terrain"]
 ProfileName = Annotated[ExporterProfile, BeforeValidator(profile_value), Field(description="name or path")]
 """A profile that is written as its name, or as the path of a YAML file relative to the file it is written in."""
+SideCarPaths = Annotated[tuple[RelativePath, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v),
+                         Field(max_length=16, description="path, or list of paths")]
 _OBJECT_EDITS = ("addition", "deletion", "replacement", "colour", "state", "material")
 
 
@@ -57,6 +59,12 @@ class _WorldCase(Strict):
     """Conventions of what wrote the world; below what the file says, and checked against it."""
     opacity: Literal["logit", "activated"] | None = None
     """How opacities of splats are stored, where it is not as the format asks."""
+    sidecar: SideCarPaths = ()
+    """What says something about the world's frame, relative to the case file; stands in for the search beside it."""
+    max_splats: int | None = Field(None, ge=1)
+    """Of larger worlds only so many splats are read, picked evenly by a fixed rule."""
+    drop_outliers: bool = False
+    """Leave out far outliers, huge splats and floaters."""
     tags: dict[str, str] = Field(default_factory=dict)
     """Free labels to group results by."""
 
@@ -83,7 +91,8 @@ class _TwoWorlds(_WorldCase):
     def snapshot(self) -> SnapshotCase:
         """The case of the world before, which fixes the frame, scale and grid of both."""
         return SnapshotCase(id=self.id, text=self.text, image=self.image, camera=self.camera, up=self.up,
-                            unit_m=self.unit_m, profile=self.profile, opacity=self.opacity, tags=self.tags)
+                            unit_m=self.unit_m, profile=self.profile, opacity=self.opacity, sidecar=self.sidecar,
+                            max_splats=self.max_splats, drop_outliers=self.drop_outliers, tags=self.tags)
 
 
 class EditCase(_TwoWorlds):
@@ -198,9 +207,31 @@ def load_any_case(path: Path, root: Path | None = None) -> Case:
     MissingInputError, ConfigError : with the key, its place and the nearest known one.
     """
     case = parse_case(with_profile(read_yaml(path), path.parent, root or path.parent, str(path)), str(path))
-    if case.image is not None:
-        resolve_reference(case.image, path.parent, root or path.parent, f"{path}, key 'image'")
+    check_references(case, path.parent, root or path.parent, str(path))
     return case
+
+
+def check_references(case: Case, folder: Path, root: Path, where: str) -> None:
+    """The paths of a case lie in ``root``; none is opened. Evidence is checked by who reads it.
+
+    Raises
+    ------
+    ConfigError : one leads out of it.
+    """
+    if case.image is not None:
+        resolve_reference(case.image, folder, root, f"{where}, key 'image'")
+    side_cars_of(case, folder, root, where)
+
+
+def side_cars_of(case: Case | None, folder: Path, root: Path, where: str) -> tuple[Path, ...]:
+    """Where the case's side-cars lie; they need not be there.
+
+    Raises
+    ------
+    ConfigError : one leads out of ``root``.
+    """
+    names = case.sidecar if isinstance(case, WORLD_CASES) else ()
+    return tuple(resolve_reference(name, folder, root, f"{where}, key 'sidecar'") for name in names)
 
 
 def load_case(path: Path) -> SnapshotCase:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from spatialbench.errors import ConfigError
 
-__all__ = ["CameraAnnotation", "Id", "ObjectAnnotation", "RelativePath", "Strict", "SupportAnnotation", "Vec3",
+__all__ = ["CameraAnnotation", "Id", "ImagePolygon", "RelativePath", "Strict", "SupportAnnotation", "Vec3",
            "check_relative", "listed_once", "parse_axis", "resolve_reference"]
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -79,15 +79,6 @@ class SupportAnnotation(Strict):
         if len(self.polygon or self.image_polygon or ()) < 3:
             raise ValueError("a support polygon needs at least three corners")
         return self
-
-
-class ObjectAnnotation(Strict):
-    """An object that the world was asked to have."""
-
-    id: str
-    """Its name within the case."""
-    text: str
-    """What it looks like, for a detector and a judge."""
 
 
 def listed_once(what: str, ids: list[str]) -> None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from spatialbench.types.case_parts import RelativePath, Strict, Vec3, check_relative
 
-__all__ = ["VIEW", "BoxAnnotation", "EditEvidence", "ExpandEvidence", "MaskPath"]
+__all__ = ["VIEW", "BoxAnnotation", "EditEvidence", "ExpandEvidence", "MaskPath", "ObjectEvidence"]
 
 VIEW = "{view}"
 """In the path of masks: the number of the view, two digits from 00."""
@@ -68,3 +68,19 @@ class ExpandEvidence(Strict):
     rewards: RelativePath | None = None
     """npz: rewards by frame, `junction_after` [T] (M28), `origin_before` and `origin_after` [T] (M29), `path_before`
     and `path_after` [16] (M30); what is left out is unavailable."""
+
+
+class ObjectEvidence(Strict):
+    """What a detector, a judge, a reward model and a tracker said of an object; paths are relative to the case file."""
+
+    probe_mask: RelativePath | None = None
+    """PNG: the object in the first view of the origin ring; in place of 'image_polygon', 'mask' and the detector."""
+    masks: MaskPath | None = None
+    """The object in the 24 orbit views around it (M16 to M20)."""
+    judge: RelativePath | None = None
+    """JSON: `views`, and for each `inside_scene`, `target_visible`, `artifact_free`, `complete` (M21 to M24)."""
+    rewards: RelativePath | None = None
+    """npz: `views` [V] and `rewards` [V] of the crops that are scored (M17, M18)."""
+    tracks: RelativePath | None = None
+    """npz: `views` [25] in the order they were looked at, `tracks` [25,64,3] in the world frame, m; NaN where a point
+    was lost (M19, M20)."""

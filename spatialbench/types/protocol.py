@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spatialbench.configs import config_names, config_path
 from spatialbench.errors import ConfigError, UsageError
+from spatialbench.types.judge import JudgeRules
 from spatialbench.types.navmesh import NavMeshSettings
 from spatialbench.types.placement import PlacementSettings
+from spatialbench.types.scoring import ScorerRules
 from spatialbench.types.strict import read_yaml, validate_strict
 
 __all__ = ["Protocol", "load_protocol", "protocol_hash"]
@@ -259,6 +261,33 @@ class Editing(_Strict):
     depth_tolerance: NotNegative = 0.05
 
 
+class Objects(_Strict):
+    """M16 to M24 (spec section 9; OPEN-17b and 20). Number of views, lens, opacity and percentiles of the box are those
+    of ``editing``; the least score of a detection and the least mask of a crop those of ``scorers``."""
+
+    radius_factor: Positive = 1.5
+    """Of the orbit, in plan, as a multiple of the box's diagonal."""
+    radius_limits: tuple[Positive, Positive] = (0.5, 4.0)
+    """m."""
+    min_detections: Count = 2
+    """Fewer are a recall of 0."""
+    crop_padding: int = Field(8, ge=0, le=8192)
+    """Around the box of a mask, pixels."""
+    crop_side: int = Field(224, ge=1, le=8192)
+    """A shorter side of a crop is enlarged to it, pixels."""
+    min_crops: Count = 2
+    track_points: int = Field(64, ge=1, le=10_000)
+    track_seed: int = Field(0, ge=0)
+    track_tolerance: NotNegative = 0.01
+    """Of the box's diagonal: a point that ends so near to where it began has closed."""
+
+    @model_validator(mode="after")
+    def _low_to_high(self) -> Objects:
+        if self.radius_limits[0] > self.radius_limits[1]:
+            raise ValueError("'radius_limits' must be the smaller radius, then the larger")
+        return self
+
+
 class Expansion(_Strict):
     """M26 to M30 (spec section 11; OPEN-23)."""
 
@@ -302,8 +331,11 @@ class Protocol(_Strict):
     fusion: Fusion = Fusion()
     gates: Gates = Gates()
     editing: Editing = Editing()
+    objects: Objects = Objects()
     expansion: Expansion = Expansion()
     agreement: Agreement = Agreement()
+    scorers: ScorerRules = ScorerRules()
+    judge: JudgeRules = JudgeRules()
 
     @model_validator(mode="after")
     def _metrics_once(self) -> Protocol:

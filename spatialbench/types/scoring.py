@@ -6,7 +6,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["ScorerRules", "substitute_flag"]
+__all__ = ["SUBSTITUTE", "ScorerRules", "substitute_flag"]
+
+SUBSTITUTE = "substitute:"
+"""Prefix of the flag of a measurement that a stand-in had a part in."""
 
 
 class ScorerRules(BaseModel):
@@ -24,4 +27,4 @@ class ScorerRules(BaseModel):
 
 def substitute_flag(scorer: str) -> str:
     """The flag of a measurement that a stand-in had a part in."""
-    return f"substitute:{scorer}"
+    return f"{SUBSTITUTE}{scorer}"

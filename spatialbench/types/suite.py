@@ -13,7 +13,16 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from spatialbench.errors import ConfigError
-from spatialbench.types.case import CASE_KINDS, Case, EmbodiedCase, ProfileName, parse_case, with_profile
+from spatialbench.types.case import (
+    CASE_KINDS,
+    WORLD_CASES,
+    Case,
+    EmbodiedCase,
+    ProfileName,
+    check_references,
+    parse_case,
+    with_profile,
+)
 from spatialbench.types.case_parts import Id, Strict, check_relative, resolve_reference
 from spatialbench.types.protocol import load_protocol
 from spatialbench.types.strict import load_strict, read_yaml, validate_strict
@@ -96,6 +105,12 @@ class SuiteCase:
     def image(self) -> Path | None:
         """Its input image, whether or not it is there."""
         return None if self.case.image is None else self.folder / self.case.image
+
+    @property
+    def side_cars(self) -> tuple[Path, ...]:
+        """Its side-cars, whether or not they are there; ``load_suite`` has checked where they lie."""
+        names = self.case.sidecar if isinstance(self.case, WORLD_CASES) else ()
+        return tuple(self.folder / name for name in names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +196,7 @@ def _cases(entries: tuple[Any, ...], path: Path) -> Iterator[SuiteCase]:
                 raise ConfigError(f"there are more than {_MAX_CASES:,} cases", where=where, todo="Split the suite")
             said = where if source is path else str(source)
             case = parse_case(with_profile(data, source.parent, folder, said), said)
-            if case.image is not None:
-                resolve_reference(case.image, source.parent, folder, f"{said}, key 'image'")
+            check_references(case, source.parent, folder, said)
             yield SuiteCase(case, source.parent, said)
 
 

@@ -101,6 +101,13 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
+    def until(self, expression: str, expected: Any = True) -> Any:
+        """What an expression gives as soon as it is what is expected; after ``timeout`` seconds what it gives then."""
+        end = time.monotonic() + self.timeout
+        while (got := self.evaluate(expression)) != expected and time.monotonic() < end:
+            time.sleep(0.05)
+        return got
+
     def screenshot(self, path: Path, clip: tuple[float, float, float, float] | None = None) -> None:
         """PNG of the whole page, or of x, y, width, height in CSS pixels."""
         if clip is None:

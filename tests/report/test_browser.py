@@ -85,7 +85,7 @@ def test_screenshot(browser, pages, width, dark, tmp_path):
 def test_every_picture_is_decoded(browser, pages, width):
     browser.open(pages["full"], width, 844)
     browser.evaluate("Promise.all([...document.images].map(i => i.decode())).then(() => 1)")
-    assert browser.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    assert browser.until("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
     assert browser.evaluate("document.images.length") == 61
 
 

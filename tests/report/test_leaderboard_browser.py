@@ -72,8 +72,8 @@ def test_a_click_sorts_and_missing_scores_stay_last(browser, pages):
                                ".getBoundingClientRect())")
         for kind in ("mousePressed", "mouseReleased"):
             browser.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
-        assert browser.evaluate(ORDER) == expected
-        assert browser.evaluate(SORTED) == [None, None, said]
+        assert browser.until(ORDER, expected) == expected
+        assert browser.until(SORTED, [None, None, said]) == [None, None, said]
 
 
 @pytest.mark.parametrize(("key", "text", "code"), [("Enter", "\r", 13), (" ", " ", 32)])
@@ -83,18 +83,18 @@ def test_keys_sort_too(browser, pages, key, text, code):
     for _ in range(3):  # system, cases, W2
         for kind in ("keyDown", "keyUp"):
             browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
-    assert browser.evaluate(f"document.activeElement === {BUTTON.format(3)}")
+    assert browser.until(f"document.activeElement === {BUTTON.format(3)}")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, windowsVirtualKeyCode=code)
     browser.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
-    assert browser.evaluate(ORDER) == ["c", "b", "a", "none"]
+    expected = ["c", "b", "a", "none"]
+    assert browser.until(ORDER, expected) == expected
 
 
 def test_names_sort_as_text(browser, pages):
     browser.open(pages["sorting"], 1280, 844)
-    browser.evaluate(f"{BUTTON.format(1)}.click()")
-    assert browser.evaluate(ORDER) == ["a", "b", "c", "none"]
-    browser.evaluate(f"{BUTTON.format(1)}.click()")
-    assert browser.evaluate(ORDER) == ["none", "c", "b", "a"]
+    for expected in (["a", "b", "c", "none"], ["none", "c", "b", "a"]):
+        browser.evaluate(f"{BUTTON.format(1)}.click()")
+        assert browser.until(ORDER, expected) == expected
 
 
 @pytest.mark.parametrize("name", ["full", "hostile"])

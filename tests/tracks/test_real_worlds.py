@@ -29,7 +29,9 @@ PHASE = 0.03
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_real_room_is_scored_without_a_case(name: str, data_dir: Path) -> None:
     ratio, up, up_source, has_support = WORLDS[name]
-    result = run_world(data_dir / "scenes" / "meshes" / name, RunOptions(protocol="happyworld-spatial-1-fast"))
+    small = ("views.ring_frames=6", "views.lens={width: 96, height: 96, fov_deg: 75.0}")
+    result = run_world(data_dir / "scenes" / "meshes" / name,
+                       RunOptions(protocol="happyworld-spatial-1-fast", settings=small))
     m = {x.metric: x for x in result.measurements}
     assert len(m) == 40
     decisions = result.report.decisions

@@ -23,8 +23,12 @@ def by_id(result: RunResult) -> dict[str, Measurement]:
     return {m.metric: m for m in result.measurements}
 
 
-def run(path: Path) -> RunResult:
-    return run_world(path, RunOptions(protocol=FAST))
+SMALL = ("views.ring_frames=6", "views.lens={width: 96, height: 96, fov_deg: 75.0}")
+"""For what does not depend on how finely a world is looked at."""
+
+
+def run(path: Path, *settings: str) -> RunResult:
+    return run_world(path, RunOptions(protocol=FAST, settings=settings))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +119,7 @@ def test_kitchen_ring_is_upright(kitchen: RunResult) -> None:
 
 @pytest.mark.slow
 def test_the_street_says_that_its_geometry_means_nothing(data_dir: Path) -> None:
-    result = run(data_dir / "scenes" / "splats" / "istanbul_street_x001_y000.splat")
+    result = run(data_dir / "scenes" / "splats" / "istanbul_street_x001_y000.splat", *SMALL)
     m = by_id(result)
     assert "too_blurry_for_geometry" in result.world.raised()
     gate = next(g for g in result.world.gates if g.name == "too_blurry_for_geometry")
@@ -130,7 +134,7 @@ def test_the_street_says_that_its_geometry_means_nothing(data_dir: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["playbot_2_0", "guitar.compressed.ply"])
 def test_an_object_has_no_interior(name: str, data_dir: Path) -> None:
-    result = run(data_dir / "scenes" / "splats" / name)
+    result = run(data_dir / "scenes" / "splats" / name, *SMALL)
     m = by_id(result)
     assert "no_interior" in result.world.raised()
     for id in ("M08", "M12", "M25", "M38"):
@@ -152,7 +156,9 @@ BOUNDS = {"M07": 0.01, "M08": 0.05, "M12": 1 / 65, "M13": 0.05, "M14": 0.05, "M2
 
 @pytest.mark.slow
 def test_one_room_as_mesh_and_as_splats() -> None:
-    mesh, splats = (by_id(run_world(ASSETS / f"sample_room{x}", RunOptions())) for x in (".glb", "_splats.ply"))
+    """By the full protocol, but for images of half the side."""
+    options = RunOptions(settings=("views.lens={width: 384, height: 384, fov_deg: 75.0}",))
+    mesh, splats = (by_id(run_world(ASSETS / f"sample_room{x}", options)) for x in (".glb", "_splats.ply"))
     for id, bound in BOUNDS.items():
         a, b = mesh[id], splats[id]
         assert a.value is not None

@@ -13,13 +13,15 @@ from spatialbench.runs.batch.engine import Board, EngineOptions, Watcher, run_un
 from spatialbench.runs.batch.executor import Executor
 from spatialbench.runs.batch.job import UnitJob
 from spatialbench.runs.batch.keys import recipes
-from spatialbench.runs.batch.local import WORKER, LocalExecutor, cpu_count, memory_total
+from spatialbench.runs.batch.local import ONE_THREAD, WORKER, LocalExecutor, cpu_count, memory_total
 from spatialbench.runs.batch.lock import hold
 from spatialbench.runs.batch.plan import Only, jobs_of, select
 from spatialbench.runs.batch.planfile import BatchPlan
 from spatialbench.runs.batch.ray_cluster import RayOptions
 from spatialbench.runs.batch.ray_executor import RayExecutor
 from spatialbench.runs.batch.remote import RemoteWorlds, open_remote
+from spatialbench.runs.scorer_service.service import ScorerService, wants_service
+from spatialbench.runs.scoring import Scoring
 from spatialbench.runs.single import check_protocol, prepare
 from spatialbench.runs.store import check_folder, prepare_folder
 from spatialbench.runs.suite import plan_folder, plan_suite
@@ -31,6 +33,7 @@ __all__ = ["EXECUTORS", "Batch", "BatchOptions", "open_batch"]
 
 DEFAULT_PROTOCOL = "happyworld-spatial-1"
 _SHARE = 0.9
+_BESIDE = {"image": "input image", "sidecar": "side-car"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class BatchOptions:
     by_folder : without a suite, the first folder of a path is the system.
     only, shard : which units and metrics.
     profile, opacity : what the user says of the program that wrote all the worlds; above what cases and systems say.
+    max_splats, drop_outliers : how all worlds are read, above what cases say.
     force : run what is finished again. retry_failed: what has crashed or met a limit, and metrics that were
         unavailable.
     workers : half the CPUs when None. memory_limit : bytes for each; its part of 90 % of the memory when None.
@@ -53,6 +57,8 @@ class BatchOptions:
     executor, ray : where units run; the latter for ``ray`` only.
     worlds_url, remote : of worlds that are no files (``ray`` only), and what is there, filled in by ``open_batch``.
     module : of the worker.
+    scoring : learned scorers and the judge, as every worker is told.
+    scorer_service : one process opens the scorers for all workers, also on a CPU (``local`` only).
     """
 
     out: Path
@@ -65,6 +71,8 @@ class BatchOptions:
     shard: tuple[int, int] | None = None
     profile: ExporterProfile | None = None
     opacity: Literal["logit", "activated"] | None = None
+    max_splats: int | None = None
+    drop_outliers: bool = False
     force: bool = False
     retry_failed: bool = False
     retries: int = 1
@@ -77,12 +85,16 @@ class BatchOptions:
     worlds_url: str = ""
     remote: RemoteWorlds | None = None
     module: str = WORKER
+    scoring: Scoring = field(default_factory=Scoring)
+    scorer_service: bool = False
 
     @property
     def told(self) -> dict[str, Any]:
         """``UnitJob.told``."""
         profile = None if self.profile is None else self.profile.model_dump(mode="json", exclude_defaults=True)
-        return {k: v for k, v in (("profile", profile), ("opacity", self.opacity)) if v is not None}
+        said = (("profile", profile), ("opacity", self.opacity), ("max_splats", self.max_splats),
+                ("drop_outliers", self.drop_outliers or None))
+        return {k: v for k, v in said if v is not None}
 
     @property
     def worker_count(self) -> int:
@@ -103,7 +115,7 @@ class Batch:
         """What would be done with each unit. Nothing is written."""
         o = self.options
         return decide_all(o.out, self.jobs, Wanted(self.plan.recipes, self.plan.protocol.normalization, o.force,
-                                                   o.retry_failed), cpu_count(), tell)
+                                                   o.retry_failed, o.scoring.settings), cpu_count(), tell)
 
     def run(self, watcher: Watcher, tell: Callable[[int], None] = lambda done: None) -> Board:
         """Take the folder, and do all that is to be done.
@@ -121,8 +133,16 @@ class Batch:
             if warning:
                 watcher.say(warning)
             limit = int(memory_total() * _SHARE)
-            engine = EngineOptions(o.retries, o.memory_limit or limit, o.pages)
+            engine = EngineOptions(o.retries, o.memory_limit or limit, o.pages, o.scoring.sent(o.worker_count),
+                                   self.service())
             return run_units(o.out, self.plan, self.decide(tell), lambda: EXECUTORS[o.executor](o), engine, watcher)
+
+    def service(self) -> ScorerService | None:
+        """The process that opens learned scorers for all workers; None where each opens its own. Starts nothing."""
+        o = self.options
+        if o.executor != "local" or not wants_service(self.plan.protocol, o.scoring, o.worker_count, o.scorer_service):
+            return None
+        return ScorerService(o.out / "logs" / f"scorers{_suffix(o)}.log", o.scoring, ONE_THREAD)
 
 
 def open_batch(options: BatchOptions) -> Batch:
@@ -141,6 +161,9 @@ def open_batch(options: BatchOptions) -> Batch:
     if options.worlds_url and options.executor != "ray":
         raise UsageError("worlds at a URL are fetched by the nodes of --executor ray only", where="--worlds",
                          todo="Copy them, or mount the store, and give the folder")
+    if options.scorer_service and options.executor != "local":
+        raise UsageError("a scorer service is for the workers of one machine", where=f"--executor {options.executor}",
+                         todo="Leave out --scorer-service: each worker of the cluster opens its own scorers")
     check_folder(options.out)
     prepare()
     if options.worlds_url:
@@ -168,8 +191,8 @@ def _open(options: BatchOptions) -> Batch:
     plan = BatchPlan(jobs, protocol, options.settings, recipes(protocol, protocol.metrics),
                      "" if suite is None else suite.id, 0 if suite is None else suite.version, options.told)
     notes = [*(() if options.remote is None else options.remote.notes), *found.notes,
-             *(f"the input image of case '{p.case_id}' is not there: {p.expected}" for p in found.problems
-               if p.role == "image"),
+             *(f"the {_BESIDE[p.role]} of case '{p.case_id}' is not there: {p.expected}" for p in found.problems
+               if p.role in _BESIDE),
              *(f"'{name}' is claimed by no case" for name in found.extra[:20])]
     return Batch(options, plan, select(jobs, options.only, options.shard), tuple(notes))
 
@@ -177,17 +200,20 @@ def _open(options: BatchOptions) -> Batch:
 def local(options: BatchOptions) -> Executor:
     """Worker processes on this machine."""
     workers = options.worker_count
-    suffix = "" if options.shard is None else f"-{options.shard[0]}of{options.shard[1]}"
     return LocalExecutor(workers, options.out / "logs",
                          memory_limit=options.memory_limit or int(memory_total() * _SHARE / workers),
-                         time_limit=options.time_limit, module=options.module, log_suffix=suffix)
+                         time_limit=options.time_limit, module=options.module, log_suffix=_suffix(options))
 
 
 def ray(options: BatchOptions) -> Executor:
     """Worker processes on the nodes of a Ray cluster."""
-    suffix = "" if options.shard is None else f"-{options.shard[0]}of{options.shard[1]}"
     return RayExecutor(options.out.absolute(), options.ray or RayOptions(), options.workers, options.memory_limit,
-                       options.time_limit, options.module, suffix, options.remote)
+                       options.time_limit, options.module, _suffix(options), options.remote)
+
+
+def _suffix(options: BatchOptions) -> str:
+    """Tells the logs of shards apart."""
+    return "" if options.shard is None else f"-{options.shard[0]}of{options.shard[1]}"
 
 
 EXECUTORS: dict[str, Callable[[BatchOptions], Executor]] = {"local": local, "ray": ray}

@@ -16,7 +16,8 @@ from spatialbench.runs.batch.keys import hash_inputs
 from spatialbench.runs.batch.unitfile import UnitFile, check_owner, inputs_digest, read_unit, verify_files
 from spatialbench.runs.collector import quiet_collector
 from spatialbench.runs.pair import PAIR_LEVEL, runs_kind
-from spatialbench.scorers import scorer
+from spatialbench.scorers import scorers
+from spatialbench.scorers.settings import ScorerSettings
 from spatialbench.types import Status
 
 __all__ = ["Decision", "Wanted", "decide_all"]
@@ -33,10 +34,12 @@ class Wanted:
     normalization: str
     force: bool = False
     retry_failed: bool = False
+    settings: ScorerSettings | None = None
     came: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "came", frozenset(filter(_scorers_came, self.recipes)))
+        here = {s.id for s in scorers(self.settings) if s.usable}
+        object.__setattr__(self, "came", frozenset(id for id in self.recipes if _scorers_came(id, here)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +136,10 @@ def _without_values(job: UnitJob, unit: UnitFile, wanted: Wanted, fresh: Literal
 
 
 def _finished(job: UnitJob, unit: UnitFile, wanted: Wanted) -> Decision:
-    there = {m.metric: m.status for m in unit.measurements}
+    there: dict[str, Status] = {}
+    for m in unit.measurements:  # of several objects: the one that may get a value later
+        if there.get(m.metric) != Status.UNAVAILABLE:
+            there[m.metric] = m.status
     fresh = tuple(id for id, recipe in wanted.recipes.items() if id in there and unit.recipes.get(id) == recipe)
     if wanted.force:
         why, todo = "forced", set(job.metrics)
@@ -161,7 +167,7 @@ def _large(jobs: list[UnitJob]) -> bool:
     return bool(sizes) and sum(sizes) > len(sizes) << 20
 
 
-def _scorers_came(id: str) -> bool:
+def _scorers_came(id: str, here: set[str]) -> bool:
     """Whether a metric needs learned scorers, and all are here now."""
     needed = REGISTRY.metric(id).spec.scorers
-    return bool(needed) and all(scorer(s).usable for s in needed)
+    return bool(needed) and here >= set(needed)

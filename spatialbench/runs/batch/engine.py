@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +19,7 @@ from spatialbench.runs.batch.keys import hash_inputs
 from spatialbench.runs.batch.measure import kept_rows, write_without_values
 from spatialbench.runs.batch.planfile import BatchPlan
 from spatialbench.runs.batch.unitfile import inputs_digest
+from spatialbench.runs.scorer_service.service import ScorerService
 from spatialbench.types import Status
 
 __all__ = ["Board", "EngineOptions", "Running", "Watcher", "run_units"]
@@ -36,11 +37,15 @@ class EngineOptions:
     retries : further attempts, in a fresh worker, after a crash or a limit.
     alone_limit : bytes for the retry of a unit that took too much memory, when nothing else runs.
     pages : write ``report.html`` for each unit.
+    scoring : ``Scoring.sent``, for every worker.
+    service : that workers ask for learned scorers; None: each opens its own.
     """
 
     retries: int = 1
     alone_limit: int | None = None
     pages: bool = True
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    service: ScorerService | None = None
 
 
 @dataclass(eq=False)
@@ -114,6 +119,8 @@ class _Loop:
                     self._take(event, log)
                     if self.board.stopped:
                         return
+                if self.options.service is not None:
+                    self.options.service.look()
                 self.watcher.update(self.board)
         finally:
             log.close()
@@ -126,8 +133,11 @@ class _Loop:
 
     def _submit(self, d: Decision, memory: int | None) -> None:
         folder = unit_folder(self.out, d.job.system, d.job.case_id)
+        service = self.options.service
+        served = {} if service is None else {"service": service.ticket().sent()}
         message = d.job.message(self.plan.protocol, folder.absolute(), metrics=d.metrics, keep=d.keep,
-                                settings=self.plan.settings, page=self.options.pages)
+                                settings=self.plan.settings, page=self.options.pages,
+                                scoring={**self.options.scoring, **served})
         self.running[d.job.unit] = d
         self.executor.submit(Task(d.job.unit, message, memory))
 
@@ -217,6 +227,8 @@ def run_units(out: Path, plan: BatchPlan, decisions: Iterable[Decision], executo
                 _Loop(out, plan, pool, options, watcher, board, todo).run()
             finally:
                 pool.stop()
+                if options.service is not None:
+                    options.service.stop()
     except ResultError as error:
         board.stopped = str(error)
     except OSError as error:

@@ -31,7 +31,8 @@ class UnitJob:
     image : absolute path of the case's input image; empty without.
     absent : why there is no output; empty when there is one.
     unsupported : the system cannot express the case: nothing is expected of it.
-    told : what the user says of all worlds: ``profile`` (a mapping) and ``opacity``, where given.
+    told : what the user says of all worlds: ``profile`` (a mapping), ``opacity``, ``max_splats`` and ``drop_outliers``,
+        where given.
     """
 
     system: str
@@ -56,12 +57,12 @@ class UnitJob:
         return "snapshot" if self.case is None else str(self.case.get("kind", "snapshot"))
 
     def message(self, protocol: Protocol, folder: Path, *, metrics: tuple[str, ...], keep: tuple[str, ...],
-                settings: tuple[str, ...], page: bool) -> dict[str, Any]:
+                settings: tuple[str, ...], page: bool, scoring: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What is sent to a worker: JSON types only."""
         return {"system": self.system, "case_id": self.case_id, "roles": dict(self.roles), "case": self.case,
                 "root": self.root, "image": self.image, "metrics": list(metrics), "keep": list(keep),
                 "protocol": protocol.model_dump(mode="json"), "settings": list(settings), "folder": str(folder),
-                "page": page, "told": dict(self.told)}
+                "page": page, "told": dict(self.told), "scoring": dict(scoring or {})}
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Work:
     folder: Path
     page: bool
     told: dict[str, Any] = field(default_factory=dict)
+    scoring: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def read(data: dict[str, Any]) -> Work:

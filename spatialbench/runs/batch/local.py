@@ -21,7 +21,7 @@ import psutil
 from spatialbench.errors import ResultError, SpatialbenchError
 from spatialbench.runs.batch.executor import Event, Task
 
-__all__ = ["LocalExecutor", "cpu_count", "memory_total"]
+__all__ = ["ONE_THREAD", "LocalExecutor", "cpu_count", "memory_total"]
 
 WORKER = "spatialbench.cli.batch_worker"
 _LOOK = 0.2
@@ -31,7 +31,7 @@ _START_LIMIT = 300.0
 _FAILED_STARTS = 3
 
 
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TBB_NUM_THREADS")}
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TBB_NUM_THREADS")}
 """For libraries with threads of their own: in several workers they would only take CPUs from each other, and their
 number could show in the last bits. What the environment says stands."""
 
@@ -128,7 +128,7 @@ class LocalExecutor:
     def _spawn(self, slot: _Slot) -> None:
         # The path of modules is the parent's: `-m` would put the current folder first, and with it any file there.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main()"
-        env = {**_ONE_THREAD, **os.environ, "PYTHONUNBUFFERED": "1"}
+        env = {**ONE_THREAD, **os.environ, "PYTHONUNBUFFERED": "1"}
         env.setdefault("SPATIALBENCH_THREADS", str(max(1, cpu_count() // len(self._slots))))
         with open(self._log(slot), "ab") as log:
             slot.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE,

@@ -16,8 +16,10 @@ from spatialbench.runs.batch.job import UnitJob, Work
 from spatialbench.runs.batch.keys import hash_file, hash_inputs, recipes
 from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest, read_unit, unit_content, write_unit
 from spatialbench.runs.pair import PairResult, measure_pair, write_pair
-from spatialbench.runs.single import RunOptions, RunResult, check_protocol, measure_world, write_results
+from spatialbench.runs.scoring import Scoring
+from spatialbench.runs.single import RunOptions, RunResult, by_metric, check_protocol, measure_world, write_results
 from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
+from spatialbench.scene.reading import ReadOptions
 from spatialbench.types import EditCase, ExpandCase, Measurement, Protocol, SnapshotCase, Status
 from spatialbench.types.case import parse_case
 from spatialbench.types.profile import ExporterProfile
@@ -29,7 +31,7 @@ __all__ = ["MakePage", "Measured", "kept_rows", "measure_unit", "without_folder"
 MakePage = Callable[["RunResult | PairResult", Sequence[str]], str]
 """The page (HTML) of a run; the metrics named were kept from an earlier one, and left no pictures."""
 Tell = Callable[[str, int, int], None]
-_EVIDENCE = "evidence."
+_EVIDENCE, _SIDE_CAR = "evidence.", "sidecar."
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     protocol = _protocol(canonical_json(work.protocol))
     case = None if work.case is None else parse_case(work.case, f"case '{work.case_id}'")
     earlier = _earlier(work.folder, work.keep)
-    kept: dict[str, Measurement] = {}
+    kept: dict[str, list[Measurement]] = {}
 
     inputs: list[dict[str, Any]] = []
 
-    def known(reports: Mapping[str, ImportReport]) -> Mapping[str, Measurement]:
+    def known(reports: Mapping[str, ImportReport]) -> Mapping[str, Sequence[Measurement]]:
         inputs.extend(_inputs(reports, work))
         if earlier is not None and inputs_digest(inputs, work.case, work.told) == earlier[0].inputs_sha256:
             kept.update(earlier[1])
@@ -69,25 +71,28 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     profile = work.told.get("profile")
     frame = FrameOverrides(profile=None if profile is None else ExporterProfile.model_validate(profile),
                            opacity=work.told.get("opacity"))
-    options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system, frame=frame)
+    reading = ReadOptions(work.told.get("max_splats"), tuple(map(Path, _side_cars(work))),
+                          bool(work.told.get("drop_outliers"))).with_case(case)
+    options = RunOptions(protocol=protocol.id, settings=work.settings, system=work.system, frame=frame, reading=reading,
+                         scoring=Scoring.received(work.scoring))
     result: RunResult | PairResult
+    evidence = {role.removeprefix(_EVIDENCE): Path(p) for role, p in work.roles.items() if role.startswith(_EVIDENCE)}
     try:
         if isinstance(case, EditCase | ExpandCase):
             paths = {role: Path(work.roles[role]) for role in ("before", "after")}
-            evidence = {role.removeprefix(_EVIDENCE): Path(p) for role, p in work.roles.items()
-                        if role.startswith(_EVIDENCE)}
             result = measure_pair(case.kind, paths, protocol, case, options, evidence=evidence,
                                   metrics=(*work.metrics, *work.keep), kept=known, progress=tell)
         else:
             assert case is None or isinstance(case, SnapshotCase)
             result = measure_world(Path(work.roles["main"]), protocol, case, options, case_id=work.case_id,
+                                   image=Path(work.image) if work.image else None, evidence=evidence,
                                    metrics=(*work.metrics, *work.keep), kept=lambda report: known({"main": report}),
                                    progress=tell)
     except SpatialbenchError as error:
         return _unreadable(work, protocol, error)
     tell("writing the results", 0, 0)
     html, note = _page(result, tuple(kept), page if work.page else None)
-    asked = [m.metric for m in result.measurements]
+    asked = list(by_metric(result.measurements))
     unit = unit_content(
         system=work.system, case=work.case_id, status="done", outcome="done", inputs=inputs,
         inputs_sha256=inputs_digest(inputs, work.case, work.told), recipes=recipes(protocol, asked),
@@ -106,7 +111,7 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
 def write_without_values(job: UnitJob | Work, folder: Path, protocol: Protocol, metrics: Iterable[str], *,
                          status: str, outcome: str, reason: str, of_metrics: Status,
                          inputs: list[dict[str, Any]], inputs_sha256: str, attempts: Iterable[str] = (),
-                         again: bool = False, kept: Mapping[str, Measurement] | None = None) -> None:
+                         again: bool = False, kept: Mapping[str, Sequence[Measurement]] | None = None) -> None:
     """Write the folder of a unit that failed: ``metrics`` with one status and the same reason, others as ``kept``.
 
     Raises
@@ -115,8 +120,10 @@ def write_without_values(job: UnitJob | Work, folder: Path, protocol: Protocol, 
     """
     known, asked = dict(kept or {}), set(metrics)
     ids = [id for id in protocol.metrics if id in asked or id in known]
-    rows = [Measurement(metric=id, version=REGISTRY.metric(id).spec.version, case=job.case_id, system=job.system,
-                        status=of_metrics, reason=reason) if id in asked else known[id] for id in ids]
+    rows = [m for id in ids for m in (
+        known[id] if id not in asked else
+        [Measurement(metric=id, version=REGISTRY.metric(id).spec.version, case=job.case_id, system=job.system,
+                     status=of_metrics, reason=reason)])]
     prepare_folder(folder)
     clear_unit(folder)
     write_text(folder / "units.jsonl", units_text(rows))
@@ -151,7 +158,7 @@ def _page(result: RunResult | PairResult, kept: tuple[str, ...], page: MakePage 
 
 def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Measured:
     backend = isinstance(error, BackendUnavailableError)
-    worlds = [p for role, p in work.roles.items() if not role.startswith(_EVIDENCE)]
+    worlds = [p for role, p in work.roles.items() if not role.startswith((_EVIDENCE, _SIDE_CAR))]
     absent = backend or not all(map(os.path.isfile, worlds))  # they were there when the batch began
     reason = without_folder(str(error), work.root, *(str(Path(p).parent) for p in work.roles.values()))
     inputs = hash_inputs(work.roles, work.image, {})
@@ -163,13 +170,13 @@ def _unreadable(work: Work, protocol: Protocol, error: SpatialbenchError) -> Mea
     return Measured("failed", reason, tuple(asked))
 
 
-def kept_rows(folder: Path, keep: Iterable[str]) -> dict[str, Measurement]:
+def kept_rows(folder: Path, keep: Iterable[str]) -> dict[str, list[Measurement]]:
     """Measurements of a complete unit by metric; none when any file is not what it should be."""
     found = _earlier(folder, keep)
     return {} if found is None else found[1]
 
 
-def _earlier(folder: Path, keep: Iterable[str]) -> tuple[UnitFile, dict[str, Measurement]] | None:
+def _earlier(folder: Path, keep: Iterable[str]) -> tuple[UnitFile, dict[str, list[Measurement]]] | None:
     wanted = set(keep)
     if not wanted:
         return None
@@ -178,19 +185,29 @@ def _earlier(folder: Path, keep: Iterable[str]) -> tuple[UnitFile, dict[str, Mea
         text = folder / "units.jsonl"
         if unit is None or hash_file(text)[1] != unit.files.get("units.jsonl"):
             return None
-        return unit, {m.metric: m for m in read_units(text) if m.metric in wanted}
+        return unit, by_metric(m for m in read_units(text) if m.metric in wanted)
     except (SpatialbenchError, OSError):
         return None
 
 
 def _inputs(reports: Mapping[str, ImportReport], work: Work) -> list[dict[str, Any]]:
-    """What was read, by the reader's own account, with what ``hash_inputs`` looks at beside it."""
-    out = []
-    for role, report in reports.items():
-        own = {f.name: {"role": role, **f.model_dump(mode="json")} for f in report.files}
-        out += [*own.values(), *hash_inputs({role: work.roles[role]}, "", {}, skip=own)]
+    """What was read, by the reader's own account, with what ``hash_inputs`` looks at beside it.
+
+    Side-cars of the case are inputs of their own, whatever folder they lie in.
+    """
     others = {role: path for role, path in work.roles.items() if role not in reports}
-    return sorted([*out, *hash_inputs(others, work.image, {})], key=lambda f: (f["role"], f["name"]))
+    out = hash_inputs(others, work.image, {})
+    given = {f["sha256"] for f in out if f["role"].startswith(_SIDE_CAR)}
+    for role, report in reports.items():
+        own = {f.name: {"role": role, **f.model_dump(mode="json")} for f in report.files if f.sha256 not in given}
+        out += [*own.values(), *hash_inputs({role: work.roles[role]}, "", {}, skip=own)]
+    return sorted(out, key=lambda f: (f["role"], f["name"]))
+
+
+def _side_cars(work: Work) -> list[str]:
+    """Paths of the case's side-cars, in order, without what lies beside them."""
+    roles = [role for role in work.roles if role.startswith(_SIDE_CAR) and role[len(_SIDE_CAR):].isdigit()]
+    return [work.roles[role] for role in sorted(roles, key=lambda r: int(r[len(_SIDE_CAR):]))]
 
 
 @lru_cache(maxsize=4)

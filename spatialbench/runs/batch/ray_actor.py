@@ -112,8 +112,9 @@ class UnitRunner:
             self._clear()
             return Event("crash", data["unit"], reason=f"its files cannot be fetched: {error}",
                          seconds=time.monotonic() - began)
-        message["roles"] = {role: str(self._folder / os.path.relpath(path, needs["root"]))
-                            for role, path in message["roles"].items()}
+        message["roles"] = {  # a case's side-cars lie in the suite's folder, as its image does
+            role: path if role.startswith("sidecar.") else str(self._folder / os.path.relpath(path, needs["root"]))
+            for role, path in message["roles"].items()}
         message["root"] = str(self._folder)
         return None
 

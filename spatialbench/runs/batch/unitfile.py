@@ -22,7 +22,7 @@ NAME = "unit.json"
 SCHEMA = 1
 _TAIL = ',"sha256":"'
 _HASHED = ("import.json", "summary.json", "units.jsonl")
-_OTHERS = ("report.html", "run.json", "timings.jsonl")
+_OTHERS = ("judge.jsonl", "report.html", "run.json", "timings.jsonl")
 _MAX_BYTES = 64 << 20
 
 Outcome = Literal["done", "unreadable", "missing", "crash", "time", "memory", "untested", "unsupported"]

@@ -25,7 +25,7 @@ from spatialbench.runs.batch.job import Work
 from spatialbench.runs.batch.measure import MakePage, Measured, measure_unit
 from spatialbench.runs.single import prepare
 
-__all__ = ["DISK_ERRORS", "serve"]
+__all__ = ["DISK_ERRORS", "die_with_parent", "serve", "take_over"]
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 """After one of these no further unit can be written either."""
@@ -41,8 +41,8 @@ def serve(page: MakePage | None = None, measure: Measure = measure_unit) -> None
     page : makes the page of a unit that wants one.
     measure : does a unit (tests give others).
     """
-    jobs, channel = _take_over()
-    _die_with_parent()
+    jobs, channel = take_over()
+    die_with_parent()
     faulthandler.enable()
     incoming: queue.Queue[dict[str, Any] | None] = queue.Queue()
     open_jobs = _Count()
@@ -82,7 +82,7 @@ def _one(work: Work, page: MakePage | None, measure: Measure, tell: Callable[[st
         return {"end": "error", "reason": f"internal error: {type(error).__name__}: {error}"}
 
 
-def _take_over() -> tuple[TextIO, TextIO]:
+def take_over() -> tuple[TextIO, TextIO]:
     """Standard input and output for ourselves; what anything else reads is empty, what it prints is logged."""
     jobs = os.fdopen(os.dup(0), encoding="utf-8")
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", newline="\n")
@@ -124,7 +124,7 @@ def _teller(channel: TextIO, number: int) -> Callable[[str, int, int], None]:
     return tell
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ask Linux to kill this process with its parent, so that not even a hung one outlives it; and let the system
     take a worker before the coordinator when memory runs out."""
     if not sys.platform.startswith("linux"):

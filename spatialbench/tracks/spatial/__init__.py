@@ -3,9 +3,14 @@
 from spatialbench.tracks.spatial import (  # noqa: F401
     editing,
     expansion,
-    learned,
     navigation,
+    object_scores,
+    object_views,
+    objects,
     observations,
+    places,
+    quality,
+    scored_views,
     simulators,
     weight_free,
 )

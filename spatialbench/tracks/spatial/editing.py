@@ -1,30 +1,30 @@
-"""W4, controlled editing: M31 to M37 on a world before and one after, from images and the evidence of the case.
+"""W4, controlled editing: M31 to M37 on a world before and one after, from images, models, and the case's evidence.
 
-What a model is needed for is unavailable, or comes from the files that the case gives in its place; such values have
-the flag ``evidence_given``.
+What the case gives in the place of a model comes before the model; such values have the flag ``evidence_given``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from spatialbench.errors import BackendUnavailableError, SpatialbenchError
 from spatialbench.metrics.editing import (
-    background_mean,
     edit_execution,
     edit_score_global,
     edit_score_object,
     frame_mean,
-    patch_background,
-    patch_distance,
     rmse_of_psnr,
 )
 from spatialbench.metrics.ruling import Ruling
-from spatialbench.observe import Observations, Outcome, inapplicable, unavailable
-from spatialbench.tracks.spatial.edit_views import NO_MASKS, PATCHES, EditFrames, EditViews, given
-from spatialbench.tracks.spatial.evidence import PROBES
+from spatialbench.observe import Observations, Outcome, inapplicable, invalid, unavailable
+from spatialbench.scorers.catalogue import JUDGE
+from spatialbench.tracks.spatial.edit_said import EditDistances, EditVerdicts
+from spatialbench.tracks.spatial.edit_views import EDIT_READS, NO_MASKS, EditFrames, EditViews, given
 from spatialbench.tracks.spatial.inventory import spatial_metric
-from spatialbench.tracks.spatial.learned import lacking
+from spatialbench.tracks.spatial.outcomes import ruled_outcome
+from spatialbench.tracks.spatial.scored import lacking, substitutes
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR_READS,
     OriginPair,
@@ -35,36 +35,39 @@ from spatialbench.tracks.spatial.two_worlds import (
 )
 from spatialbench.types import Status
 
-__all__ = ["ruled_outcome"]
+__all__: list[str] = []
 
 _DOUBTS = ("spatial.frame_agreement", "spatial.origin_pair")
 _VIEWS = (*_DOUBTS, "spatial.edit_views")
 _FRAMES = (*_VIEWS, "spatial.edit_frames")
-_GIVEN = ("evidence_given",)
+_JUDGED = (*_VIEWS, "spatial.edit_verdicts")
+_LPIPS, _DINO = "spatial.edit_lpips", "spatial.edit_dino"
+_GIVEN, _CUT = "evidence_given", "text_truncated"
 _OBJECT, _GLOBAL = "object", "global"
+_JUDGE_READS = (*EDIT_READS, "judge")
 
 
-@spatial_metric("M31", observations=_VIEWS, scorers=("vlm_judge",), reads=PAIR_READS)
+@spatial_metric("M31", observations=_JUDGED, scorers=(JUDGE, "sam3"), reads=_JUDGE_READS)
 def edit_execution_of_case(obs: Observations) -> Outcome:
     """M31, eq. (62): whether any view after the edit satisfies the instruction, by the judge's answers."""
     return _gated(obs, None) or _execution(obs)
 
 
-@spatial_metric("M32", observations=_FRAMES, reads=PAIR_READS)
+@spatial_metric("M32", version=2, observations=_FRAMES, scorers=("sam3",), reads=EDIT_READS)
 def rgb_psnr_bg(obs: Observations) -> Outcome:
     """M32, eq. (63)-(65): mean PSNR of the background over the views that show the target."""
     return _gated(obs, _OBJECT) or _psnr(obs)
 
 
-@spatial_metric("M33", observations=_VIEWS, scorers=("lpips_vgg",), reads=PAIR_READS)
+@spatial_metric("M33", observations=(*_VIEWS, _LPIPS), scorers=("sam3", "lpips_vgg"), reads=EDIT_READS)
 def lpips_bg(obs: Observations) -> Outcome:
-    """M33, eq. (66): mean spatial LPIPS of the background, from the maps of the evidence."""
+    """M33, eq. (66): mean spatial LPIPS of the background."""
     return _gated(obs, _OBJECT) or _lpips(obs)
 
 
-@spatial_metric("M34", observations=_VIEWS, scorers=("dinov2",), reads=PAIR_READS)
+@spatial_metric("M34", observations=(*_VIEWS, _DINO), scorers=("sam3", "dinov2"), reads=EDIT_READS)
 def dinov2_bg_distance(obs: Observations) -> Outcome:
-    """M34, eq. (67): mean 1 - cos of background patches, from the tokens of the evidence."""
+    """M34, eq. (67): mean 1 - cos of background patches."""
     return _gated(obs, _OBJECT) or _dino(obs)
 
 
@@ -77,87 +80,85 @@ def depth_agree_ratio(obs: Observations) -> Outcome:
     return _gated(obs, _GLOBAL, needs_case=False) or _depth(obs)
 
 
-@spatial_metric("M36", observations=_FRAMES, scorers=("vlm_judge", "lpips_vgg", "dinov2"), reads=PAIR_READS)
+@spatial_metric("M36", observations=(*_JUDGED, "spatial.edit_frames", _LPIPS, _DINO),
+                scorers=(JUDGE, "sam3", "lpips_vgg", "dinov2"), reads=_JUDGE_READS)
 def edit_score_object_of_case(obs: Observations) -> Outcome:
     """M36, eq. (70): execution times what the background kept, of one object edit."""
     gated = _gated(obs, _OBJECT)
     if gated:
         return gated
-    executed = _execution(obs)
-    parts = {"rgb_psnr_bg": _psnr(obs), "lpips_bg": _lpips(obs), "dinov2_bg_distance": _dino(obs)}
+    executed = _settled(_execution, obs)
+    parts = {"rgb_psnr_bg": _settled(_psnr, obs), "lpips_bg": _settled(_lpips, obs),
+             "dinov2_bg_distance": _settled(_dino, obs)}
     ruling = edit_score_object(_ruling(executed), *(_ruling(p) for p in parts.values()))
     components: dict[str, Any] = {"edit_execution": executed.value, **{k: p.value for k, p in parts.items()}}
     psnr = parts["rgb_psnr_bg"].value
     if psnr is not None:
         components["rmse"] = rmse_of_psnr(psnr)
-    return _flagged(obs, ruled_outcome(ruling, components=components), given=True)
+    return _joint(obs, ruled_outcome(ruling, components=components), executed, *parts.values())
 
 
-@spatial_metric("M37", observations=_VIEWS, scorers=("vlm_judge",), reads=PAIR_READS)
+@spatial_metric("M37", observations=_JUDGED, scorers=(JUDGE,), reads=_JUDGE_READS)
 def edit_score_global_of_case(obs: Observations) -> Outcome:
     """M37, eq. (71): execution times depth agreement, of one global edit."""
     gated = _gated(obs, _GLOBAL)
     if gated:
         return gated
-    executed, depth = _execution(obs), _depth(obs)
+    executed, depth = _settled(_execution, obs), _depth(obs)
     ruling = edit_score_global(_ruling(executed), _ruling(depth))
     components = {"edit_execution": executed.value, "depth_agree_ratio": depth.value}
-    return _flagged(obs, ruled_outcome(ruling, components=components), given=True)
-
-
-def ruled_outcome(ruling: Ruling, *, components: dict[str, Any] | None = None, counts: dict[str, int] | None = None,
-                  flags: tuple[str, ...] = (), geometry: str | None = None) -> Outcome:
-    """What the rules gave, as an outcome."""
-    return Outcome(ruling.status, ruling.value, ruling.reason, components or {}, counts or {}, flags, geometry)
+    return _joint(obs, ruled_outcome(ruling, components=components), executed, depth)
 
 
 def _execution(obs: Observations) -> Outcome:
-    case, evidence = pair_case(obs), given(obs)
-    judge = evidence.judge
-    views: EditViews = obs.get("spatial.edit_views")
-    count = len(judge.views) if judge is not None else PROBES if case.scope == _GLOBAL else len(views.numbers)
-    if case.scope == _OBJECT and views.reason and judge is None:
-        return unavailable(f"{lacking(('sam3', 'vlm_judge'))}; or give answers as the case's evidence ('judge')")
-    ruling = edit_execution(None if judge is None else judge.after, count)
-    if ruling.status is Status.UNAVAILABLE:
-        return unavailable(f"{lacking(('vlm_judge',))}; or give its answers as the case's evidence ('judge')")
-    components: dict[str, Any] = {"views": list(views.numbers)}
-    if judge is not None:
-        components |= {"views": list(judge.views), "after": list(judge.after), "before": list(judge.before)}
-    return _flagged(obs, ruled_outcome(ruling, components=components, counts={"views": count}), given=True)
+    case, judge = pair_case(obs), given(obs).judge
+    views: EditViews | None = obs.get("spatial.edit_views") if case.scope == _OBJECT and judge is None else None
+    if views is not None:
+        _raise_error(views)
+        if not views.known:
+            return unavailable(f"{lacking(obs, 'sam3', JUDGE)}; or give answers as the case's evidence ('judge')")
+        if not views.numbers:
+            return _flagged(obs, ruled_outcome(edit_execution(None, 0), components={"views": []}, counts={"views": 0}),
+                            *_of_views(obs, views))
+    said: EditVerdicts = obs.get("spatial.edit_verdicts")
+    counts = {"views": len(said.views), **said.counts}
+    if said.lacking:
+        return unavailable(said.lacking, counts=counts)
+    known = [a for a in said.after if a is not None]
+    components: dict[str, Any] = {"views": list(said.views), "after": list(said.after), "before": list(said.before)}
+    if said.disagreement is not None:
+        components["disagreement"] = said.disagreement
+    flags = [*_given(said.given), *(() if views is None else _of_views(obs, views)),
+             *(() if said.given else substitutes(obs, JUDGE))]
+    return _flagged(obs, ruled_outcome(edit_execution(known, len(known)), components=components, counts=counts), *flags)
 
 
 def _psnr(obs: Observations) -> Outcome:
-    views: EditViews = obs.get("spatial.edit_views")
+    views = _masked(obs)
     if views.reason:
-        return unavailable(f"{lacking(('sam3',))}; {_or_give(views)}")
+        return _no_masks(obs, views)
     frames: EditFrames = obs.get("spatial.edit_frames")
     ruling = frame_mean(frames.psnr, why_none=_why_none(frames.background, views))
     components: dict[str, Any] = {
         "views": list(views.numbers), "frame_psnr": list(frames.psnr), "background_pixels": list(frames.background)}
     if ruling.value is not None:
         components["rmse"] = rmse_of_psnr(ruling.value)
-    return _flagged(obs, ruled_outcome(ruling, components=components, counts=_counts(frames.psnr, views)), given=True)
+    return _flagged(obs, ruled_outcome(ruling, components=components, counts=_counts(frames.psnr, views)),
+                    *_of_views(obs, views))
 
 
 def _lpips(obs: Observations) -> Outcome:
-    views, maps = obs.get("spatial.edit_views"), given(obs).lpips
-    if views.reason or (maps is None and views.numbers):
-        return unavailable(f"{lacking(('lpips_vgg',))}; {_or_give(views, 'lpips')}")
-    least = obs.protocol.editing.min_pixels
-    values = [] if maps is None else [background_mean(maps[k], views.background(k), min_pixels=least)
-                                      for k in range(len(views.numbers))]
-    return _from_views(obs, values, views, "frame_lpips")
+    views = _masked(obs)
+    if views.reason:
+        return _no_masks(obs, views, *(() if given(obs).lpips is not None else ("lpips_vgg",)))
+    return _distance(obs, views, _LPIPS, "lpips_vgg", "frame_lpips")
 
 
 def _dino(obs: Observations) -> Outcome:
-    views, tokens, rule = obs.get("spatial.edit_views"), given(obs).dino, obs.protocol.editing
-    if views.reason or (tokens is None and views.numbers):
-        return unavailable(f"{lacking(('dinov2',))}; {_or_give(views, 'dino')}")
-    values = [] if tokens is None else [
-        patch_distance(tokens[0][k], tokens[1][k], patch_background(views.background(k), PATCHES),
-                       least=rule.patch_background, min_patches=rule.min_patches) for k in range(len(views.numbers))]
-    return _from_views(obs, values, views, "frame_distance")
+    views = _masked(obs)
+    if views.reason:
+        return _no_masks(obs, views, *(() if given(obs).dino is not None else ("dinov2",)))
+    return _distance(obs, views, _DINO, "dinov2", "frame_distance")
 
 
 def _depth(obs: Observations) -> Outcome:
@@ -168,11 +169,46 @@ def _depth(obs: Observations) -> Outcome:
         "frame_agreement": list(pair.agreement), "common_pixels": list(pair.common)}, counts=counts))
 
 
-def _from_views(obs: Observations, values: list[float | None], views: EditViews, name: str) -> Outcome:
+def _distance(obs: Observations, views: EditViews, name: str, scorer: str, component: str) -> Outcome:
+    said: EditDistances = obs.get(name) if views.numbers else EditDistances(())
     pixels = tuple(int(views.background(k).sum()) for k in range(len(views.numbers)))
-    ruling = frame_mean(values, why_none=_why_none(pixels, views))
-    return _flagged(obs, ruled_outcome(ruling, components={"views": list(views.numbers), name: list(values)},
-                                       counts=_counts(values, views)), given=True)
+    ruling = frame_mean(said.values, why_none=_why_none(pixels, views))
+    flags = (*_of_views(obs, views), *_given(said.given),
+             *(() if said.given or not views.numbers else substitutes(obs, scorer)))
+    return _flagged(obs, ruled_outcome(ruling, components={"views": list(views.numbers), component: list(said.values)},
+                                       counts=_counts(said.values, views)), *flags)
+
+
+def _masked(obs: Observations) -> EditViews:
+    views: EditViews = obs.get("spatial.edit_views")
+    _raise_error(views)
+    return views
+
+
+def _raise_error(views: EditViews) -> None:
+    """What the detector ended with; a background that it was to find is unavailable, or invalid, by that."""
+    if views.error is not None:
+        raise views.error
+
+
+def _no_masks(obs: Observations, views: EditViews, *ids: str) -> Outcome:
+    give = f"or give them: {views.reason}" if views.reason.startswith(NO_MASKS) else views.reason
+    return unavailable(f"{lacking(obs, 'sam3', *ids)}; {give}")
+
+
+def _settled(part: Callable[[Observations], Outcome], obs: Observations) -> Outcome:
+    """A part of a joint score; what it ends with costs the score only where the score needs it."""
+    try:
+        return part(obs)
+    except BackendUnavailableError as error:
+        return unavailable(str(error))
+    except SpatialbenchError as error:
+        return invalid(str(error))
+
+
+def _joint(obs: Observations, outcome: Outcome, executed: Outcome, *parts: Outcome) -> Outcome:
+    """Flags of all that the score rests on: where nothing was executed, of that alone."""
+    return _flagged(obs, outcome, *executed.flags, *(f for p in parts if executed.value for f in p.flags))
 
 
 def _gated(obs: Observations, scope: str | None, needs_case: bool = True) -> Outcome | None:
@@ -189,11 +225,20 @@ def _gated(obs: Observations, scope: str | None, needs_case: bool = True) -> Out
     return None
 
 
-def _flagged(obs: Observations, outcome: Outcome, *, given: bool = False) -> Outcome:
+def _flagged(obs: Observations, outcome: Outcome, *flags: str) -> Outcome:
     if outcome.value is None and outcome.status is not Status.INVALID:
         return outcome
-    outcome = outcome.with_flags(*pair_flags(obs), *(_GIVEN if given else ()))
-    return replace(outcome, geometry=pair_worlds(obs)[0].seen_geometry)
+    return replace(outcome.with_flags(*pair_flags(obs), *flags), geometry=pair_worlds(obs)[0].seen_geometry)
+
+
+def _of_views(obs: Observations, views: EditViews) -> tuple[str, ...]:
+    """Flags of what says where the target is."""
+    return (*_given(views.given), *((_CUT,) if views.truncated else ()),
+            *(substitutes(obs, "sam3") if views.detected else ()))
+
+
+def _given(given: bool) -> tuple[str, ...]:
+    return (_GIVEN,) if given else ()
 
 
 def _ruling(outcome: Outcome) -> Ruling:
@@ -208,9 +253,3 @@ def _why_none(pixels: tuple[int, ...], views: EditViews) -> str:
     if not views.numbers:
         return "no_object_view"
     return "empty_background" if not any(pixels) else "no_valid_frame"
-
-
-def _or_give(views: EditViews, key: str = "") -> str:
-    if not views.reason:
-        return f"or give it as the case's evidence ('{key}')"
-    return views.reason if not views.reason.startswith(NO_MASKS) else f"or give them: {views.reason}"

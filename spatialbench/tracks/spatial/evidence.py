@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from spatialbench.metrics.editing import Operation, chosen_views
 from spatialbench.types import EditCase, ExpandCase, Protocol
 from spatialbench.types.evidence import VIEW
 
-__all__ = ["PROBES", "EditGiven", "ExpandGiven", "Judged", "edit_evidence", "evidence_names", "expand_evidence",
-           "located_in", "target_views"]
+__all__ = ["PROBES", "EditGiven", "ExpandGiven", "Judged", "Masks", "edit_evidence", "evidence_names",
+           "expand_evidence", "located_in", "target_views"]
 
 PROBES = 6
 """Origin probes: the six cube faces."""
@@ -52,7 +52,8 @@ class EditGiven:
     probe_masks : six, of the world that the target is sought in, None where it is not seen; or None.
     before, after : a mask for each orbit view [H,W], None where the target is not seen; or None.
     judge, lpips [V,H,W], dino ([V,P,D], [V,P,D]) : of the chosen views, in order; or None. Without masks that say which
-        these are, a judge's are any orbit views.
+        these are, they are any orbit views.
+    lpips_views, dino_views : the views that those two are of.
     """
 
     box: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
@@ -62,6 +63,8 @@ class EditGiven:
     judge: Judged | None = None
     lpips: NDArray[np.float32] | None = None
     dino: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    lpips_views: tuple[int, ...] = ()
+    dino_views: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ class ExpandGiven:
     rewards: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
-def located_in(operation: Operation) -> str:
+def located_in(operation: Operation | Literal["global"]) -> Literal["before", "after"]:
     """The world in which the target is sought: ``after`` for additions and replacements, else ``before``."""
     return "after" if operation in ("addition", "replacement") else "before"
 
@@ -113,25 +116,28 @@ def edit_evidence(case: EditCase | None, files: Mapping[str, Path], protocol: Pr
     probes = _masks(files, "probe_masks", PROBES, (probe, probe))
     before = _masks(files, "masks_before", rule.orbit_views, (lens.height, lens.width))
     after = _masks(files, "masks_after", rule.orbit_views, (lens.height, lens.width))
-    views: tuple[int, ...] = tuple(range(PROBES))
-    known = True
+    views: tuple[int, ...] | None = tuple(range(PROBES))
     if case.operation != "global":
         located = before if located_in(case.operation) == "before" else after
-        views, known = () if located is None else target_views(located, rule.views), located is not None
+        views = None if located is None else target_views(located, rule.views)
     judge = lpips = dino = None
+    lpips_views: tuple[int, ...] = ()
+    dino_views: tuple[int, ...] = ()
     if "judge" in files:
-        judge = _judge(files["judge"], views if known else None, protocol)
+        judge = _judge(files["judge"], views, protocol)
     if "lpips" in files:
-        lpips = _of_views(files["lpips"], "maps", views, (lens.height, lens.width)).astype(np.float32)
+        lpips_views = _array_views(files["lpips"], views, protocol)
+        lpips = _of_views(files["lpips"], "maps", lpips_views, (lens.height, lens.width)).astype(np.float32)
         if not ((lpips >= 0) & np.isfinite(lpips)).all():
             raise CorruptInputError("holds distances that are negative or not finite", where=f"{files['lpips']}, maps",
                                     todo="Give spatial LPIPS maps")
     if "dino" in files:
-        dino = (_tokens(files["dino"], "before", views), _tokens(files["dino"], "after", views))
+        dino_views = _array_views(files["dino"], views, protocol)
+        dino = (_tokens(files["dino"], "before", dino_views), _tokens(files["dino"], "after", dino_views))
         if dino[0].shape != dino[1].shape:
             raise CorruptInputError(f"'before' is {dino[0].shape} and 'after' {dino[1].shape}",
                                     where=str(files["dino"]), todo="Take both from one model")
-    return EditGiven(box, probes, before, after, judge, lpips, dino)
+    return EditGiven(box, probes, before, after, judge, lpips, dino, lpips_views, dino_views)
 
 
 def target_views(masks: Masks, most: int) -> tuple[int, ...]:
@@ -228,18 +234,26 @@ def _judge(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> Jud
 
 
 def _some_views(said: object, path: Path, protocol: Protocol) -> tuple[int, ...]:
-    """Orbit views that a judge has looked at, where no masks say which these had to be."""
+    """Orbit views that were looked at elsewhere, where no masks say which these had to be."""
     orbit, most = protocol.editing.orbit_views, protocol.editing.views
     if (not isinstance(said, list) or any(type(v) is not int or not 0 <= v < orbit for v in said)
             or said != sorted(set(said)) or len(said) > most):
         raise CorruptInputError(f"'views' must be at most {most} of 0 to {orbit - 1}, ascending", where=str(path),
-                                todo="Give the orbit views that were judged")
+                                todo="Give the orbit views that were looked at")
     return tuple(said)
+
+
+def _array_views(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> tuple[int, ...]:
+    """The views that a file says its arrays are of: those that are looked at, or any where these are not known yet."""
+    with _npz(path) as archive:
+        said = _read(archive, path, "views", (None,), "iu").tolist()
+    views = _some_views(said, path, protocol) if views is None else views
+    _same_views(said, views, path)
+    return views
 
 
 def _of_views(path: Path, name: str, views: tuple[int, ...], shape: tuple[int | None, ...]) -> NDArray[Any]:
     with _npz(path) as archive:
-        _same_views(_read(archive, path, "views", (None,), "iu").tolist(), views, path)
         return _read(archive, path, name, (len(views), *shape), "f")
 
 

@@ -1,7 +1,7 @@
 """W5, expansion: M26 to M30 on a world before and one after it was made larger.
 
 Both footprints are on one grid, fixed to the initial camera of the world before. Rewards come from the files that the
-case gives, or are unavailable.
+case gives, else from HPSv3.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from spatialbench.metrics.expansion import area_ratio, lost_cells, mean_difference
-from spatialbench.observe import Observations, Outcome, inapplicable, invalid, measured, unavailable
-from spatialbench.tracks.spatial.editing import ruled_outcome
+from spatialbench.observe import Observations, Outcome, inapplicable, invalid, measured
 from spatialbench.tracks.spatial.evidence import ExpandGiven
-from spatialbench.tracks.spatial.expansion_views import Growth, Junction, NewPlace
+from spatialbench.tracks.spatial.expansion_views import Growth, Junction, NewPlace, PairRewards
 from spatialbench.tracks.spatial.inventory import spatial_metric
-from spatialbench.tracks.spatial.learned import lacking
+from spatialbench.tracks.spatial.outcomes import ruled_outcome
 from spatialbench.tracks.spatial.reads import COLLISION
+from spatialbench.tracks.spatial.scored import substitutes
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR_READS,
     not_of_this_pair,
@@ -31,6 +31,7 @@ _GROWTH = (*_DOUBTS, "spatial.growth")
 _PLACE = (*_GROWTH, "spatial.new_place")
 _READS = (*PAIR_READS, *COLLISION)
 _EXPANSION = (*_READS, "expansion", "usability")
+_RATED = (*_READS, "expansion", "scorers")
 
 
 @spatial_metric("M26", observations=_GROWTH, reads=_READS)
@@ -64,45 +65,49 @@ def junction_coverage_gain(obs: Observations) -> Outcome:
         counts={"frames": len(before)}, flags=_flags(obs), geometry=pair_worlds(obs)[1].seen_geometry)
 
 
-@spatial_metric("M28", observations=_PLACE, scorers=("hpsv3",), reads=_EXPANSION)
+@spatial_metric("M28", observations=(*_PLACE, "spatial.new_rewards"), scorers=("hpsv3",), reads=_RATED)
 def new_region_hpsv3(obs: Observations) -> Outcome:
     """M28, eq. (74): mean reward of the views at the expansion location, after."""
-    return _reward(obs, None, "junction_after")
+    return _reward(obs, "junction", "spatial.new_rewards")
 
 
-@spatial_metric("M29", observations=_DOUBTS, scorers=("hpsv3",), reads=_READS)
+@spatial_metric("M29", observations=(*_DOUBTS, "spatial.old_rewards"), scorers=("hpsv3",), reads=(*_READS, "scorers"))
 def old_region_hpsv3_delta(obs: Observations) -> Outcome:
     """M29, eq. (75): mean change of the reward of the origin views; it needs no new cell."""
-    return _reward(obs, "origin_before", "origin_after", at_new_place=False)
+    return _reward(obs, "origin", "spatial.old_rewards", at_new_place=False)
 
 
-@spatial_metric("M30", observations=_PLACE, scorers=("hpsv3",), reads=_EXPANSION)
+@spatial_metric("M30", observations=(*_PLACE, "spatial.path_rewards"), scorers=("hpsv3",), reads=_RATED)
 def connect_hpsv3_delta(obs: Observations) -> Outcome:
     """M30, eq. (76): mean change of the reward on the way to the expansion location."""
-    return _reward(obs, "path_before", "path_after")
+    return _reward(obs, "path", "spatial.path_rewards")
 
 
-def _reward(obs: Observations, before: str | None, after: str, *, at_new_place: bool = True) -> Outcome:
-    gated = _other(obs) or (_no_place(obs) if at_new_place else None)
+def _reward(obs: Observations, views: str, name: str, *, at_new_place: bool = True) -> Outcome:
+    gated = _other(obs) or (_no_place(obs) if at_new_place else None) or _no_text(obs, views)
     if gated is not None:
         return gated
-    evidence = obs.context.media.get("evidence")
-    rewards = evidence.rewards if isinstance(evidence, ExpandGiven) else {}
-    if after not in rewards:
-        case = pair_case(obs)
-        if case is None or not case.text:
-            return inapplicable("the case gives no scene description ('text')" if case
-                                else "no case was given, and so no text")
-        return unavailable(f"{lacking(('hpsv3',))}; or give rewards as the case's evidence ('rewards': {after})")
-    new = rewards[after].tolist()
-    old = [0.0] * len(new) if before is None else rewards[before].tolist()
+    said: PairRewards = obs.get(name)
+    new = said.after.tolist()
+    old = [0.0] * len(new) if said.before is None else said.before.tolist()
     components: dict[str, Any] = _place_components(obs) if at_new_place else {}
     components["mean_after"] = sum(new) / len(new)
-    if before is not None:
+    if said.before is not None:
         components["mean_before"] = sum(old) / len(old)
     flags = _flags(obs) if at_new_place else pair_flags(obs)
+    how = ("evidence_given",) if said.given else substitutes(obs, "hpsv3")
     return measured(mean_difference(new, old), components=components, counts={"frames": len(new)},
-                    flags=(*flags, "evidence_given"), geometry=pair_worlds(obs)[1].seen_geometry)
+                    flags=(*flags, *how), geometry=pair_worlds(obs)[1].seen_geometry)
+
+
+def _no_text(obs: Observations, views: str) -> Outcome | None:
+    """Why there is nothing to rate the views against; None when the case says it, or gives their rewards."""
+    evidence, case = obs.context.media.get("evidence"), pair_case(obs)
+    if isinstance(evidence, ExpandGiven) and f"{views}_after" in evidence.rewards:
+        return None
+    if case is None:
+        return inapplicable("no case was given, and so no text")
+    return None if case.text else inapplicable("the case gives no scene description ('text')")
 
 
 def _other(obs: Observations) -> Outcome | None:
@@ -132,5 +137,3 @@ def _flags(obs: Observations) -> tuple[str, ...]:
     growth: Growth = obs.get("spatial.growth")
     scattered = not growth.reason and growth.largest < 0.5
     return (*pair_flags(obs), *(("scattered_new_cells",) if scattered else ()))
-
-

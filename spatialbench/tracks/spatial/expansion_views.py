@@ -1,24 +1,42 @@
-"""Where a world was expanded, and the cameras there: new cells, location, junction ring, connecting path (OPEN-23)."""
+"""Where a world was expanded, and the cameras there: new cells, location, junction ring, connecting path (OPEN-23);
+and what HPSv3 says of their images.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spatialbench.errors import BackendUnavailableError
 from spatialbench.metrics.coverage import hole_rate
 from spatialbench.metrics.expansion import NO_NEW_CELLS, centroid, new_cells
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.evidence import ExpandGiven
 from spatialbench.tracks.spatial.reads import COLLISION
-from spatialbench.tracks.spatial.two_worlds import PAIR, PAIR_READS, PairView, pair_view, pair_worlds, picture
+from spatialbench.tracks.spatial.scored import lacking, the_scorer
+from spatialbench.tracks.spatial.two_worlds import (
+    PAIR,
+    PAIR_READS,
+    PairView,
+    drawn_of,
+    pair_case,
+    pair_view,
+    pair_worlds,
+    picture,
+)
 from spatialbench.types import Camera, PlanGrid, TriangleMesh
 
-__all__ = ["Growth", "Junction", "NewPlace", "connecting_cameras", "ground_at", "junction_cameras"]
+__all__ = ["Growth", "Junction", "NewPlace", "PairRewards", "connecting_cameras", "ground_at", "junction_cameras",
+           "origin_ring"]
 
 _CHUNK = 4096
 _READS = (*PAIR_READS, *COLLISION)
 _FACING_UP = 1e-6
+_SCORED = (*_READS, "scorers")
+_HPSV3 = "hpsv3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +84,15 @@ class Junction:
     pictures: tuple[PairView, ...]
     masks_before: tuple[NDArray[np.bool_], ...]
     masks_after: tuple[NDArray[np.bool_], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PairRewards:
+    """Rewards of one set of views: [T] of the world after, and of the world before where these count too."""
+
+    after: NDArray[np.float64]
+    before: NDArray[np.float64] | None = None
+    given: bool = False
 
 
 @observation("spatial.growth", label="comparing the footprints", reads=_READS)
@@ -132,6 +159,53 @@ def _connection(obs: Observations) -> tuple[PairView, ...]:
         pictures.append(pair_view(*(obs.get(name).render([camera], want=("rgb",)) for name in PAIR)))
         obs.progress(len(pictures), obs.protocol.expansion.path_frames)
     return tuple(pictures)
+
+
+@observation("spatial.new_rewards", label="rating the new region", reads=(*_SCORED, "expansion"),
+             needs=("spatial.new_place", *PAIR))
+def _new_rewards(obs: Observations) -> PairRewards:
+    return _rewards(obs, "junction", ("after",), junction_cameras)
+
+
+@observation("spatial.old_rewards", label="rating the origin views of both worlds", reads=_SCORED, needs=PAIR)
+def _old_rewards(obs: Observations) -> PairRewards:
+    return _rewards(obs, "origin", ("before", "after"), origin_ring)
+
+
+@observation("spatial.path_rewards", label="rating the way to the new region", reads=(*_SCORED, "expansion"),
+             needs=("spatial.new_place", *PAIR))
+def _path_rewards(obs: Observations) -> PairRewards:
+    return _rewards(obs, "path", ("before", "after"), connecting_cameras)
+
+
+def _rewards(obs: Observations, name: str, roles: tuple[str, ...],
+             cameras: Callable[[Observations], list[Camera]]) -> PairRewards:
+    """By the evidence of the case, else by HPSv3 with the case's text.
+
+    Raises
+    ------
+    BackendUnavailableError : neither is there, or the model failed.
+    """
+    evidence = obs.context.media.get("evidence")
+    rewards = evidence.rewards if isinstance(evidence, ExpandGiven) else {}
+    if f"{name}_after" in rewards:  # both or neither: checked when they were read
+        return PairRewards(rewards[f"{name}_after"], rewards.get(f"{name}_before"), given=True)
+    if why := lacking(obs, _HPSV3):
+        raise BackendUnavailableError(why, todo=f"Or give rewards as the case's evidence ('rewards': {name}_after)")
+    scorer, views, text = the_scorer(obs, _HPSV3), cameras(obs), pair_case(obs).text
+    found = {role: np.asarray(scorer.rate(drawn_of(obs, role, views), text), dtype=np.float64) for role in roles}
+    if any(r.shape != (len(views),) or not np.isfinite(r).all() for r in found.values()):
+        raise BackendUnavailableError("hpsv3 gave a rating that is not finite",
+                                      todo="Verify its weights: spatialbench weights verify")
+    return PairRewards(found["after"], found.get("before"))
+
+
+def origin_ring(obs: Observations) -> list[Camera]:
+    """V_0: the origin views."""
+    from spatialbench.renderers.trajectories import ring
+
+    lens = obs.protocol.views.lens
+    return ring((0.0, 0.0, 0.0), obs.protocol.views.ring_frames, lens.width, lens.height, lens.fov_deg)
 
 
 def junction_cameras(obs: Observations) -> list[Camera]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from spatialbench.observe import REGISTRY, Observations, Outcome
+from spatialbench.observe import REGISTRY
+from spatialbench.observe.registry import MetricFunction
 from spatialbench.types import MetricSpec
 
 __all__ = ["INVENTORY", "TRACK", "spatial_metric"]
@@ -101,11 +102,11 @@ INVENTORY: dict[str, MetricSpec] = {
 
 def spatial_metric(id: str, *, version: int = 1, observations: tuple[str, ...] = (),
                    scorers: tuple[str, ...] = (), reads: tuple[str, ...] = (),
-                   ) -> Callable[[Callable[[Observations], Outcome]], Callable[[Observations], Outcome]]:
+                   ) -> Callable[[MetricFunction], MetricFunction]:
     """Decorator: registers the function as one metric of the inventory."""
     spec = replace(INVENTORY[id], version=version, observations=observations, scorers=scorers, reads=reads)
 
-    def register(function: Callable[[Observations], Outcome]) -> Callable[[Observations], Outcome]:
+    def register(function: MetricFunction) -> MetricFunction:
         REGISTRY.add_metric(spec, function)
         return function
     return register

@@ -98,7 +98,7 @@ class LocationPlan:
     usable_slots: tuple[bool, ...] = field(default=())
 
 
-@observation("spatial.renderer", label="preparing the renderer", reads=IMAGES)
+@observation("spatial.renderer", label="preparing the renderer", version=2, reads=IMAGES)
 def _renderer(obs: Observations) -> Renderer:
     from spatialbench.renderers import open_renderer
 

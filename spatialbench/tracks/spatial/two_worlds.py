@@ -17,8 +17,8 @@ from spatialbench.tracks.spatial.reads import IMAGES
 from spatialbench.types import Camera, EditCase, ExpandCase, Frames, RenderSettings, World, to_uint8
 from spatialbench.world.agreement import FrameAgreement, frame_agreement
 
-__all__ = ["PAIR", "PAIR_READS", "OriginPair", "PairView", "not_of_this_pair", "pair_case", "pair_flags", "pair_of",
-           "pair_view", "pair_worlds", "picture"]
+__all__ = ["PAIR", "PAIR_READS", "OriginPair", "PairView", "drawn_of", "not_of_this_pair", "origin_cameras",
+           "pair_case", "pair_flags", "pair_of", "pair_view", "pair_worlds", "picture"]
 
 PAIR = ("spatial.before_renderer", "spatial.after_renderer")
 PAIR_READS = (*IMAGES, "editing", "agreement")
@@ -93,12 +93,12 @@ def pair_flags(obs: Observations) -> tuple[str, ...]:
     return tuple(flags)
 
 
-@observation("spatial.before_renderer", label="preparing the renderer", reads=IMAGES)
+@observation("spatial.before_renderer", label="preparing the renderer", version=2, reads=IMAGES)
 def _before_renderer(obs: Observations) -> Any:
     return _open(obs, "before")
 
 
-@observation("spatial.after_renderer", label="preparing the renderer", reads=IMAGES)
+@observation("spatial.after_renderer", label="preparing the renderer", version=2, reads=IMAGES)
 def _after_renderer(obs: Observations) -> Any:
     return _open(obs, "after")
 
@@ -136,6 +136,16 @@ def _origin_pair(obs: Observations) -> OriginPair:
         same &= all(np.array_equal(getattr(a, k), getattr(b, k)) for k in ("rgb", "depth", "alpha"))
         obs.progress(len(shares), len(cameras))
     return OriginPair(tuple(shares), tuple(common), tuple(pictures), tuple(disagree), same)
+
+
+def drawn_of(obs: Observations, role: str, cameras: list[Camera]) -> list[NDArray[np.uint8]]:
+    """[H,W,3] uint8 of each camera in the world ``before`` or ``after``, for scorers, with progress."""
+    renderer = obs.get(PAIR[0] if role == "before" else PAIR[1])
+    out: list[NDArray[np.uint8]] = []
+    for frames in renderer.stream(cameras, want=("rgb",)):
+        out += [to_uint8(rgb) for rgb in frames.rgb]
+        obs.progress(len(out), len(cameras))
+    return out
 
 
 def pair_view(before: Frames, after: Frames, index: int = 0) -> PairView:

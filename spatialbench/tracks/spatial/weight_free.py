@@ -1,4 +1,4 @@
-"""The metrics of the spatial track that need no learned weights: M07, M08, M12, M13, M14, M25, M38's geometry."""
+"""The metrics of the spatial track that need no learned weights: M07, M08, M12, M13, M14, M25."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from spatialbench.metrics.consistency import brightness_consistency, color_temperature_constraint
 from spatialbench.metrics.coverage import mean_hole_rate
-from spatialbench.metrics.harmonic import usable_recall
 from spatialbench.metrics.placement import NO_LOCATION, tabletop_ready_rate, without_trials
-from spatialbench.observe import Observations, Outcome, inapplicable, measured, unavailable
+from spatialbench.observe import Observations, Outcome, inapplicable, measured
 from spatialbench.tracks.spatial.gating import invalidated, world_flags
 from spatialbench.tracks.spatial.inventory import spatial_metric
-from spatialbench.tracks.spatial.learned import lacking
 from spatialbench.tracks.spatial.navigation import fusion_components, navigable_outcome
 from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
 from spatialbench.tracks.spatial.simulators import REFERENCES
@@ -60,7 +58,7 @@ def oob_ratio_of_path(obs: Observations) -> Outcome:
         geometry=obs.world.seen_geometry)
 
 
-@spatial_metric("M13", observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
+@spatial_metric("M13", version=2, observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
 def brightness(obs: Observations) -> Outcome:
     """M13, eq. (46)-(47): gray histograms along the path against the first."""
     images = obs.get("spatial.path_images")
@@ -68,7 +66,7 @@ def brightness(obs: Observations) -> Outcome:
     return _consistency(obs, value, scores)
 
 
-@spatial_metric("M14", observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
+@spatial_metric("M14", version=2, observations=("spatial.path_images",), reads=(*IMAGES, "path", "consistency"))
 def color_temperature(obs: Observations) -> Outcome:
     """M14, eq. (48): hue histograms along the path against the first and the one before."""
     images = obs.get("spatial.path_images")
@@ -115,23 +113,6 @@ def tabletop_ready_rate_of_world(obs: Observations) -> Outcome:
     ruling = tabletop_ready_rate([r.success for r in results])
     return measured(ruling.value or 0.0, components=components, counts=counts,
                     flags=flags, geometry=geometry)
-
-
-@spatial_metric("M38", observations=("spatial.locations",), scorers=("hpsv3",),
-                reads=(*IMAGES, *COLLISION, "sampler", "usability"))
-def place_recall(obs: Observations) -> Outcome:
-    """M38, eq. (50)-(51): usable and scored slots of eight; only the geometric part without HPSv3."""
-    gated = invalidated(obs, ("no_interior",))
-    if gated:
-        return gated
-    plan = obs.get("spatial.locations")
-    slots = plan.usable_slots
-    return unavailable(lacking(("hpsv3",)),
-                       components={"r_usable": usable_recall(slots, len(slots)), "median_depth": plan.median_depth,
-                                   "usable_slots": list(slots)},
-                       counts={"usable_locations": sum(slots), "slots": len(slots),
-                               "tried": len(plan.tried)},
-                       flags=world_flags(obs), geometry=obs.world.seen_geometry)
 
 
 def _consistency(obs: Observations, value: float, scores: NDArray[np.float64]) -> Outcome:

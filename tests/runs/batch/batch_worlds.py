@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spatialbench.types import level_pose
 from tests.analytic import EYE, box_room, write_glb
+from tests.command import spatialbench
 
 EXACT = ("units.jsonl", "import.json", "summary.json", "unit.json", "batch.json")
 """Byte-equal however a batch was run; ``run.json`` and ``timings.jsonl`` hold times."""
@@ -56,6 +57,12 @@ def command(*arguments: object) -> list[str]:
 
 
 def batch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """In this process; its workers are processes as always."""
+    return spatialbench("batch", *arguments)
+
+
+def batch_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -27,7 +27,15 @@ from spatialbench.runs.batch import ray_executor as module
 from spatialbench.runs.batch.ray_actor import UnitRunner, modules_path
 from spatialbench.runs.batch.ray_cluster import RayOptions, capacity, connect
 from spatialbench.runs.batch.ray_executor import LOSSES, RayExecutor
-from tests.runs.batch.batch_worlds import attempts, batch, exact_files, make_world, make_worlds, quick_protocol_file
+from tests.runs.batch.batch_worlds import (
+    attempts,
+    batch,
+    batch_process,
+    exact_files,
+    make_world,
+    make_worlds,
+    quick_protocol_file,
+)
 from tests.runs.batch.ray_nodes import TestCluster
 
 ROOT = Path(__file__).parents[3]
@@ -100,7 +108,7 @@ def on_node(raylet: psutil.Process, pids: list[int]) -> bool:
 @needs_ray
 @pytest.mark.slow
 def test_two_nodes_give_the_bytes_of_one_machine(cluster: TestCluster, alone: Path, tmp_path: Path) -> None:
-    done = batch(*common(alone), "-o", tmp_path / "ray", *on(cluster), "--json")
+    done = batch_process(*common(alone), "-o", tmp_path / "ray", *on(cluster), "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["done"], said["failed"], said["left"], said["stopped"]) == (4, 0, 0, "")
@@ -115,11 +123,11 @@ def test_worlds_at_a_url_give_the_bytes_of_a_folder(cluster: TestCluster, alone:
     pytest.importorskip("fsspec", reason="needs the package 'fsspec'")
     worlds = Path(shutil.copytree(alone / "worlds", tmp_path / "worlds"))
     url = ["--worlds", worlds.as_uri(), "--protocol", quick_protocol_file(tmp_path), "--no-pages", "--json"]
-    done = batch(*url, "-o", tmp_path / "ray", *on(cluster))
+    done = batch_process(*url, "-o", tmp_path / "ray", *on(cluster))
     assert (done.returncode, json.loads(done.stdout)["done"]) == (0, 4), done.stderr
     assert exact_files(tmp_path / "ray") == exact_files(alone / "local")
     make_world(worlds / "room1.glb", 7.0)
-    plan = json.loads(batch(*url, "-o", tmp_path / "ray", "--executor", "ray", "--dry-run").stdout)
+    plan = json.loads(batch_process(*url, "-o", tmp_path / "ray", "--executor", "ray", "--dry-run").stdout)
     assert [u["action"] for u in plan] == ["keep", "run", "keep", "keep"]
 
 
@@ -170,7 +178,7 @@ def test_an_interrupted_batch_leaves_no_worker_and_continues(how: int, cluster: 
     until(lambda: not psutil.pid_exists(pid), 10)
     if how == signal.SIGTERM:
         return
-    done = batch(*common(tmp_path), "-o", tmp_path / "out", *on(cluster), "--json")
+    done = batch_process(*common(tmp_path), "-o", tmp_path / "out", *on(cluster), "--json")
     assert json.loads(done.stdout)["done"] == 1, done.stderr
 
 
@@ -198,10 +206,10 @@ def test_faults_of_units_are_told_as_on_one_machine(cluster: TestCluster, tmp_pa
 @pytest.mark.slow
 def test_what_cannot_be_is_said_before_any_unit(cluster: TestCluster, tmp_path: Path) -> None:
     make_world(tmp_path / "worlds" / "room.glb")
-    big = batch(*common(tmp_path), "-o", tmp_path / "out", *on(cluster), "--unit-gpus", 1)
+    big = batch_process(*common(tmp_path), "-o", tmp_path / "out", *on(cluster), "--unit-gpus", 1)
     assert (big.returncode, big.stdout) == (1, "")
     assert "no node of the cluster has 1 CPUs, 1.0 GB of memory and 1 GPUs for a unit" in big.stderr
-    nobody = batch(*common(tmp_path), "-o", tmp_path / "out", "--executor", "ray", "--address", "127.0.0.1:1")
+    nobody = batch_process(*common(tmp_path), "-o", tmp_path / "out", "--executor", "ray", "--address", "127.0.0.1:1")
     assert nobody.returncode == 1
     assert len(nobody.stderr.strip().splitlines()) == 1
     assert "--address 127.0.0.1:1: no Ray cluster can be used at this address (Connection refused)" in nobody.stderr

@@ -1,0 +1,166 @@
+"""What a run scores with: learned scorers and a judge, opened once in a process and lent to every world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from spatialbench.errors import BackendUnavailableError, ConfigError
+from spatialbench.runs.scorer_service.client import ServedScorers, ServiceTicket
+from spatialbench.scorers.judge import (
+    Answer,
+    JudgeSession,
+    Question,
+    answers_text,
+    doubts,
+    judge_settings,
+    open_judge,
+)
+from spatialbench.scorers.registry import ScorerBox, scorer_specs
+from spatialbench.scorers.settings import ScorerSettings, scorer_settings
+from spatialbench.types import Protocol
+
+__all__ = ["LentJudge", "Scoring", "check_substitutes", "judge_texts", "open_judge_of", "open_scorers",
+           "scorers_used"]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What a user can say about scorers; nothing of it changes what is measured, only whether and where.
+
+    Attributes
+    ----------
+    weights, device, workers, offline : as ``scorer_settings`` takes them; None: what the environment says.
+    judge : judge file; None: what the environment says.
+    judge_cache : ``refresh`` asks everything anew, ``off`` neither looks up nor keeps answers.
+    max_cost : the judge stops before the call that could pass it.
+    judge_dry_run : ask the judge nothing, and say what it would take.
+    service : scorers are asked of this service; None: they are opened in this process.
+    """
+
+    weights: Path | None = None
+    device: str | None = None
+    workers: Path | None = None
+    offline: bool | None = None
+    judge: Path | None = None
+    judge_cache: Literal["use", "refresh", "off"] = "use"
+    max_cost: float | None = None
+    judge_dry_run: bool = False
+    service: ServiceTicket | None = None
+
+    @property
+    def settings(self) -> ScorerSettings:
+        """Of the scorers."""
+        return scorer_settings(self.weights, self.device, self.workers, self.offline)
+
+
+    def sent(self, workers: int = 1) -> dict[str, Any]:
+        """As JSON types, for one of several worker processes: each may spend its part of the money."""
+        cost = None if self.max_cost is None else self.max_cost / workers
+        paths = {k: None if (p := getattr(self, k)) is None else str(p.absolute())
+                 for k in ("weights", "workers", "judge")}
+        return {**paths, "device": self.device, "offline": self.offline, "judge_cache": self.judge_cache,
+                "max_cost": cost}
+
+    @staticmethod
+    def received(data: Mapping[str, Any]) -> Scoring:
+        """What ``sent`` has made."""
+        paths = {k: None if data.get(k) is None else Path(data[k]) for k in ("weights", "workers", "judge")}
+        service = data.get("service")
+        return Scoring(**{**data, **paths, "service": None if service is None else ServiceTicket(**service)})
+
+
+_BOXES: dict[ScorerSettings, ScorerBox] = {}
+_SERVED: dict[ServiceTicket, ServedScorers] = {}
+_JUDGES: dict[tuple[Scoring, str], JudgeSession | str] = {}
+
+
+def open_scorers(scoring: Scoring) -> ScorerBox | ServedScorers:
+    """The scorers of this process, or of the service: what one world has loaded, the next one finds."""
+    settings = scoring.settings
+    if settings not in _BOXES:
+        _BOXES[settings] = ScorerBox(settings)
+    if scoring.service is None:
+        return _BOXES[settings]
+    if scoring.service not in _SERVED:  # the first unit, or the service was started again
+        for served in _SERVED.values():
+            served.close()
+        _SERVED.clear()
+        _SERVED[scoring.service] = ServedScorers(scoring.service, _BOXES[settings])
+    _SERVED[scoring.service].renew()
+    return _SERVED[scoring.service]
+
+
+class LentJudge:
+    """A ``Judge`` for one world: asks the session, and keeps every answer for the result.
+
+    Attributes
+    ----------
+    answers : all that were given, in the order they were asked for.
+    """
+
+    def __init__(self, session: JudgeSession) -> None:
+        self.session = session
+        self.answers: list[Answer] = []
+
+    @property
+    def substitute(self) -> bool:
+        """Whether another model is asked than the protocol's."""
+        return self.session.substitute
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """As ``Judge.ask``."""
+        answers = self.session.ask(questions)
+        self.answers += answers
+        return answers
+
+
+def open_judge_of(scoring: Scoring, protocol: Protocol) -> LentJudge | str:
+    """The judge of this process, or why there is none.
+
+    Raises
+    ------
+    MissingInputError, ConfigError, UsageError : something in its configuration is wrong.
+    """
+    key = (replace(scoring, service=None), protocol.judge.model_dump_json())
+    if key not in _JUDGES:
+        try:
+            _JUDGES[key] = open_judge(protocol.judge, judge_settings(scoring.judge), cache=scoring.judge_cache,
+                                      max_cost=scoring.max_cost, dry_run=scoring.judge_dry_run)
+        except BackendUnavailableError as error:
+            _JUDGES[key] = str(error)
+    session = _JUDGES[key]
+    return session if isinstance(session, str) else LentJudge(session)
+
+
+def judge_texts(judge: LentJudge | None) -> dict[str, str]:
+    """Files of a result: ``judge.jsonl`` with all answers, raw and read; empty where nothing was asked."""
+    return {"judge.jsonl": answers_text(judge.answers)} if judge is not None and judge.answers else {}
+
+
+def scorers_used(scoring: Scoring, judge: LentJudge | None) -> dict[str, Any]:
+    """What ``run.json`` says of scorers that were opened, and of the judge that answered."""
+    out: dict[str, Any] = {}
+    if used := open_scorers(scoring).identity:
+        out["scorers"] = used
+    if judge is not None and judge.answers:
+        backend = judge.session.backend
+        out["judge"] = {"model": backend.model, "endpoint": backend.endpoint, "doubts": doubts(judge.answers)}
+    return out
+
+
+def check_substitutes(protocol: Protocol) -> None:
+    """Whether each stand-in of the protocol is one for the scorer that it replaces.
+
+    Raises
+    ------
+    ConfigError
+    """
+    specs = scorer_specs()
+    for official, other in protocol.scorers.substitutes.items():
+        fit = [s.id for s in specs.values() if s.stands_in_for == official]
+        if other not in fit:
+            raise ConfigError(f"'{other:.60}' is no stand-in for '{official:.60}'", where="scorers.substitutes",
+                              todo=f"There are: {', '.join(fit)}" if fit else "There is none for it")
