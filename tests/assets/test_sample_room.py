@@ -1,4 +1,4 @@
-"""The sample room: a valid file, regenerated alike, with the flaws that its README promises."""
+"""The sample room: a valid file, regenerated alike (and so its splats), with the flaws that its README promises."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,9 +18,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from spatialbench.assets import sample_room
-from spatialbench.assets.room import layout
+from spatialbench.assets import sample_room, sample_room_splats
+from spatialbench.assets.room import atlas, layout
 from spatialbench.assets.room.atlas import pack
+from spatialbench.assets.room.patches import Patch
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import load_protocol
 
@@ -145,7 +147,28 @@ def test_geometry_is_regenerated_exactly(glb: Glb) -> None:
     assert {"floor", "sofa", "dining table", "bookshelf"} <= set(room.names)
 
 
+@pytest.fixture(scope="module")
+def painted_once() -> Iterator[None]:
+    """Both scripts bake the same light into the same atlas, which takes most of their time."""
+    made: list[tuple[Any, NDArray[np.uint8]]] = []
+
+    def paint(patches: list[Patch], rectangles: list[Any], lights: Any, size: int) -> NDArray[np.uint8]:
+        if lights is None:
+            return atlas.paint(patches, rectangles, lights, size)
+        asked = ([p.tag for p in patches], rectangles, size)
+        if not made:
+            made.append((asked, atlas.paint(patches, rectangles, lights, size)))
+        assert made[0][0] == asked
+        return made[0][1].copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        for script in (sample_room, sample_room_splats):
+            patch.setattr(script, "paint", paint)
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("painted_once")
 def test_script_writes_the_same_room_again(glb: Glb, tmp_path: Path) -> None:
     out = tmp_path / "again.glb"
     assert sample_room.main([str(out)]) == 0
@@ -160,6 +183,28 @@ def test_script_writes_the_same_room_again(glb: Glb, tmp_path: Path) -> None:
     difference = np.abs(old - new)
     assert difference.mean() < 1.0
     assert (difference > 24).mean() < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("painted_once")
+def test_script_writes_the_same_splats_again(tmp_path: Path) -> None:
+    out, there = tmp_path / "again.ply", ASSETS / "sample_room_splats.ply"
+    assert sample_room_splats.main([str(out)]) == 0
+    if out.read_bytes() == there.read_bytes():
+        return
+    # Another version of a library or type of CPU: a few rays and thresholds may fall otherwise.
+    from scipy.spatial import cKDTree
+
+    from spatialbench.scene.load import load_scene
+
+    again, splats = load_scene(out).splats, load_scene(there).splats
+    assert again is not None
+    assert splats is not None
+    assert len(again) == pytest.approx(len(splats), rel=0.002)
+    distance, at = cKDTree(again.means).query(splats.means)
+    assert np.mean(distance < 1e-5) > 0.99
+    same = distance < 1e-5
+    assert np.abs(again.sh[at][same] - splats.sh[same]).mean() < 0.01
 
 
 def test_rectangles_of_the_atlas_do_not_overlap() -> None:

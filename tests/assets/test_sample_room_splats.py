@@ -1,4 +1,4 @@
-"""The room as splats: a valid file, regenerated alike, that looks and measures like the mesh."""
+"""The room as splats: a valid file that looks and measures like the mesh."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spatialbench.assets import sample_room_splats
 from spatialbench.assets.room import layout
 from spatialbench.assets.room.splats import THICKNESS, to_splat_frame
 from spatialbench.renderers.backends import open_renderer
@@ -198,24 +197,6 @@ def test_surfaces_are_opaque(splats: GaussianSplats, mesh: TriangleMesh, around:
             assert a[inner].min() > 0.75  # no pinhole: half is what counts as one
             assert np.quantile(a[inner], 0.002) > 0.9
             assert np.mean(a[inner] >= 0.95) > 0.95
-
-
-@pytest.mark.slow
-def test_script_writes_the_same_splats_again(splats: GaussianSplats, tmp_path: Path) -> None:
-    out = tmp_path / "again.ply"
-    assert sample_room_splats.main([str(out)]) == 0
-    if out.read_bytes() == PLY.read_bytes():
-        return
-    # Another version of a library or type of CPU: a few rays and thresholds may fall otherwise.
-    again = load_scene(out).splats
-    assert again is not None
-    assert len(again) == pytest.approx(len(splats), rel=0.002)
-    from scipy.spatial import cKDTree
-
-    distance, at = cKDTree(again.means).query(splats.means)
-    assert np.mean(distance < 1e-5) > 0.99
-    same = distance < 1e-5
-    assert np.abs(again.sh[at][same] - splats.sh[same]).mean() < 0.01
 
 
 @pytest.mark.slow

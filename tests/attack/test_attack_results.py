@@ -53,7 +53,7 @@ def test_looking_at_a_folder_makes_none(tmp_path: Path) -> None:
 def _fake(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
     monkeypatch.setattr(single, "run_record", lambda result: {"name": result.name})
     monkeypatch.setattr(single, "summary_json", lambda summary: f"{summary}\n")
-    return SimpleNamespace(name=name, timings=[], measurements=[], summary=name,
+    return SimpleNamespace(name=name, timings=[], measurements=[], summary=name, judge=None,
                            report=SimpleNamespace(model_dump=lambda mode: {"name": name}))
 
 
@@ -141,7 +141,8 @@ def test_output_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_lacks_a_sign(encoding: str, world: Path, tmp_path: Path) -> None:
     done = spatialbench("run", str(world), "--protocol", "happyworld-spatial-1-fast", "-o", str(tmp_path / "o"),
-                        "--no-page", "--set", "metrics=[M25]", PYTHONIOENCODING=encoding)
+                        "--no-page", "--set", "metrics=[M25]", "--set", "finding.min_surfels=40000", "--set",
+                        "finding.max_surfels=40000", PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -1,4 +1,4 @@
-"""``spatialbench batch`` as a user types it: real processes, killed and continued."""
+"""``spatialbench batch`` as a user types it: real workers, killed and continued."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +16,12 @@ import pytest
 from spatialbench.runs.batch import read_finished
 from spatialbench.runs.store import read_units
 from spatialbench.types import Status
+from tests.command import spatialbench
 from tests.runs.batch.batch_worlds import (
     METRICS,
     attempts,
     batch,
+    batch_process,
     exact_files,
     make_world,
     make_worlds,
@@ -37,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("batch")
     make_worlds(place / "worlds", N)
     quick_protocol_file(place)
-    done = batch(*common(place), "-o", place / "whole", "--workers", 1)
+    done = batch_process(*common(place), "-o", place / "whole", "--workers", 1)
     assert done.returncode == 0, done.stderr
     assert f"{N} done, 0 failed, 0 kept from before" in done.stdout
     assert f"spatialbench summarize {place / 'whole'}" in done.stdout
@@ -65,9 +66,8 @@ def finished(out: Path) -> int:
 
 
 def test_a_unit_is_what_run_gives(place: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "spatialbench", "run", str(place / "worlds" / "room2.glb"), "-o",
-                           str(tmp_path / "one"), "--protocol", str(place / "quick.yaml"), "-q"], check=False,
-                          timeout=120)
+    done = spatialbench("run", place / "worlds" / "room2.glb", "-o", tmp_path / "one", "--protocol",
+                        place / "quick.yaml", "-q")
     assert done.returncode == 0
     unit = place / "whole" / "units" / "local" / "room2"
     for name in ("units.jsonl", "import.json", "summary.json"):

@@ -1,4 +1,4 @@
-"""The command line end to end, as a user types it: real processes, real files."""
+"""The command line end to end, as a user types it: real files, and a process where it matters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from spatialbench.runs.store import read_units
 from spatialbench.tracks import load_tracks
 from spatialbench.types import ImportReport, Protocol, Status, level_pose, protocol_hash
 from tests.analytic import EYE, table_room, textured, write_glb
+from tests.command import spatialbench as here
 
 FILES = {"run.json", "timings.jsonl", "import.json", "units.jsonl", "summary.json", "report.html"}
-FAST = ("--protocol", "happyworld-spatial-1-fast")
+FAST = ("--protocol", "happyworld-spatial-1-fast", "--set", "finding.min_surfels=40000", "--set",
+        "finding.max_surfels=40000", "--set", "views.ring_frames=6", "--set",
+        "views.lens={width: 96, height: 96, fov_deg: 75.0}")
+"""The fast protocol with fewer surfels and smaller images still."""
 
 
 def spatialbench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -95,7 +99,7 @@ def test_a_second_run_gives_the_same_bytes(results: Path, world: Path, tmp_path:
 
 
 def test_json_is_all_that_json_prints(world: Path, tmp_path: Path) -> None:
-    done = spatialbench("run", str(world), "-o", str(tmp_path / "j"), *FAST, "--json", "--no-page")
+    done = here("run", str(world), "-o", str(tmp_path / "j"), *FAST, "--json", "--no-page")
     assert done.returncode == 0
     assert json.loads(done.stdout) == json.loads((tmp_path / "j" / "summary.json").read_text())
     assert not (tmp_path / "j" / "report.html").exists()
@@ -115,7 +119,7 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(name: str, tmp_pat
     content, word = BAD[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    done = spatialbench("run", name, "-o", "out", cwd=tmp_path)
+    done = here("run", name, "-o", "out", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -145,7 +149,7 @@ def _bad_meshes(folder: Path) -> dict[str, str]:
 
 def test_a_broken_mesh_is_refused_by_name_of_what_is_broken(tmp_path: Path) -> None:
     for name, word in _bad_meshes(tmp_path).items():
-        done = spatialbench("run", name, "-o", "out", cwd=tmp_path)
+        done = here("run", name, "-o", "out", cwd=tmp_path)
         assert done.returncode == 2, (name, done.stdout, done.stderr)
         assert done.stderr.startswith("error: ")
         assert len(done.stderr.strip().splitlines()) == 1
@@ -192,22 +196,22 @@ def test_bad_usage_is_named(world: Path, tmp_path: Path) -> None:
         (("rum",), "No such command"),
     ]
     for arguments, text in cases:
-        done = spatialbench(*arguments, cwd=tmp_path)
+        done = here(*arguments, cwd=tmp_path)
         assert done.returncode == 2, arguments
         assert text in done.stderr, (arguments, done.stderr)
         assert "Traceback" not in done.stderr
 
 
 def test_metrics_lists_the_registry_and_the_documentation_is_its_output() -> None:
-    listed = json.loads(spatialbench("metrics", "--json").stdout)
+    listed = json.loads(here("metrics", "--json").stdout)
     assert [m["id"] for m in listed] == sorted([*(f"M{i:02d}" for i in range(1, 40)), "M08c"])
     documented = Path(__file__).parents[2] / "docs" / "metrics.md"
-    table = spatialbench("metrics", "--markdown").stdout
+    table = here("metrics", "--markdown").stdout
     assert table in documented.read_text(), "run: spatialbench metrics --markdown"
 
 
 def test_doctor_names_every_part() -> None:
-    done = spatialbench("doctor", "--json")
+    done = here("doctor", "--json")
     assert done.returncode == 0, done.stderr
     found = {(c["kind"], c["name"]): c for c in json.loads(done.stdout)["checks"]}
     for part in (("renderer", "embree"), ("navmesh", "recast"), ("placement", "pybullet")):
@@ -218,8 +222,8 @@ def test_doctor_names_every_part() -> None:
 
 def test_help_and_version() -> None:
     assert spatialbench("--version").stdout.startswith("spatialbench, version ")
-    assert "spatialbench run WORLD" in spatialbench("--help").stdout
-    assert "--case" in spatialbench("run", "--help").stdout
+    assert "spatialbench run WORLD" in here("--help").stdout
+    assert "--case" in here("run", "--help").stdout
 
 
 def test_importing_the_package_or_asking_for_help_loads_nothing_heavy() -> None:

@@ -38,6 +38,11 @@ def place(path: Path, **frame):
     return placement(load_scene(path), FAST, FrameOverrides(**frame), quiet)
 
 
+@lru_cache
+def world_of(path: Path):
+    return build_world(load_scene(path), FAST)
+
+
 def stands_as_it_should(path: Path) -> None:
     """Anchoring the file again changes nothing but the names of the axes."""
     again = place(path)
@@ -87,7 +92,7 @@ def test_a_real_world_of_splats(data_dir, tmp_path):
 
 @pytest.mark.parametrize("path", [ROOM, pytest.param(SPLATS, marks=pytest.mark.slow)])
 def test_placement_is_that_of_build_world(path):
-    world, p = build_world(load_scene(path), FAST), place(path)
+    world, p = world_of(path), place(path)
     np.testing.assert_allclose(world.transform[:3, :3], p.factor * p.rotation, atol=1e-15)
     np.testing.assert_allclose(world.transform[:3, 3], -p.factor * p.rotation @ p.camera, atol=1e-15)
     assert world.has_scale == p.metric
@@ -112,7 +117,7 @@ def test_the_fused_mesh(tmp_path):
     done = run(SPLATS, tmp_path / "b.glb", "--fused", "--protocol", "happyworld-spatial-1-fast")
     assert done.exit_code == 0
     assert "fused from splats" in done.output
-    world = build_world(load_scene(SPLATS), FAST)
+    world = world_of(SPLATS)
     written = load_scene(tmp_path / "b.glb").mesh
     turned = written.triangles.reshape(-1, 3) @ np.array(IDENTITY[".glb"]).T
     expected = world.collision.mesh

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -56,6 +57,8 @@ GL = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"
 SIZE = (900, 500)
 SIGHT = (slice(160, 490), slice(210, 550))
 """Rows and columns of the page that neither the panel nor viser's word about software rendering covers."""
+LIMIT = 60.0
+"""Seconds after which what is waited for does not come."""
 READY = "document.querySelector('.sb-status')?.textContent === 'ready'"
 
 
@@ -360,36 +363,53 @@ class Page:
         browser.call("Page.navigate", url=url)
         self.wait(f"{READY} && !!document.querySelector('canvas')")
 
-    def wait(self, condition: str, limit: float = 60.0) -> None:
-        end = time.monotonic() + limit
-        while not self.browser.evaluate(condition):
-            assert time.monotonic() < end, f"{condition}: {self.text()[:600]}"
-            time.sleep(0.1)
+    def wait(self, condition: str) -> None:
+        """Until a condition of the page holds."""
+        assert self.browser.until(f"!!({condition})"), f"{condition}: {self.text()[:600]}"
 
     def text(self) -> str:
         return str(self.browser.evaluate("document.body.innerText"))
 
     def click(self, words: str, selector: str = "label") -> None:
-        x, y = self.browser.evaluate(
-            f"(() => {{const e = [...document.querySelectorAll({selector!r})].find(e => e.textContent.trim() === "
-            f"{words!r}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]}})()")
+        """Once the words have come to rest (the panel unfolds) and nothing covers them."""
+        find = (f"(() => {{const e = [...document.querySelectorAll({selector!r})].find(e => e.textContent.trim() === "
+                f"{words!r}); if (!e) return null; const r = e.getBoundingClientRect(), x = r.x + r.width / 2, "
+                "y = r.y + r.height / 2; return e.contains(document.elementFromPoint(x, y)) ? [x, y] : null})()")
+        end, before = time.monotonic() + LIMIT, None
+        while (place := self.browser.evaluate(find)) is None or place != before:
+            assert time.monotonic() < end, f"{words} cannot be clicked: {self.text()[:600]}"
+            before = place
+            time.sleep(0.1)
         for kind in ("mousePressed", "mouseReleased"):
-            self.browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-        time.sleep(0.3)  # the page sends what changed a few times a second
+            self.browser.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left",
+                              clickCount=1)
 
-    def picture(self) -> np.ndarray:
-        """[H,W,3] of the part that shows the world, when it has come to rest."""
-        before = None
-        for _ in range(40):
+    def switch(self, title: str, words: str) -> None:
+        """Click a layer on or off and wait for the server's answer: its words come to the legend or leave it.
+
+        The page sends what changed a few times a second, and the last of several changes only.
+        """
+        said = words in self.text()
+        self.click(title)
+        self.wait(f"document.body.innerText.includes({words!r}) !== {json.dumps(said)} && {READY}")
+
+    def until(self, fits: Callable[[np.ndarray], bool], what: str) -> np.ndarray:
+        """[H,W,3] of the part that shows the world, when it fits and has come to rest.
+
+        A change is drawn some time after the page says that it has been made.
+        """
+        end, before = time.monotonic() + LIMIT, None
+        while True:
             clip = {"x": 0, "y": 0, "width": SIZE[0], "height": SIZE[1], "scale": 1}
             data = base64.b64decode(self.browser.call("Page.captureScreenshot", format="png", clip=clip)["data"])
             with Image.open(io.BytesIO(data)) as image:
                 now = np.asarray(image.convert("RGB")).astype(int)[SIGHT]
-            if before is not None and np.abs(now - before).max() <= 2:
+            rests = before is not None and np.abs(now - before).max() <= 2
+            if rests and fits(now):
                 return now
+            assert time.monotonic() < end, f"not in {LIMIT:.0f} s: {what}" if rests else "the page comes to no rest"
             before = now
-            time.sleep(0.3)
-        raise AssertionError("the page does not come to rest")
+            time.sleep(0.1)
 
 
 def chromium(monkeypatch: pytest.MonkeyPatch, profile: Path) -> headless.Browser:
@@ -398,7 +418,7 @@ def chromium(monkeypatch: pytest.MonkeyPatch, profile: Path) -> headless.Browser
 
 
 def drawn(seen: TriangleMesh | GaussianSplats) -> np.ndarray:
-    """What the engine's own renderer shows at the initial camera, in the part that ``Page.picture`` shows."""
+    """What the engine's own renderer shows at the initial camera, in the part that ``Page.until`` sees."""
     from spatialbench.renderers import open_renderer
 
     camera = Camera.from_fov(level_pose((0.0, 0.0, 0.0)), 75.0, SIZE[1])
@@ -425,26 +445,22 @@ def test_the_page_of_the_sample_room(shown: RunResult, folder: Path, tmp_path: P
         assert url.startswith("http://127.0.0.1:")
         with chromium(monkeypatch, tmp_path / "profile") as browser:
             page = Page(browser, url)
-            for title in ("Initial camera", "Supports"):
-                page.click(title)
-            first = page.picture()
-            assert first.std() > 30, "blank"
+            page.switch("Initial camera", "looking along +Y")
+            page.switch("Supports", "for the plates")
             # The same camera and textures as the renderer's; the page's tone mapping changes colours, but keeps their
             # order. Of the renderer's own pictures one that is turned by 0.2 degrees correlates by 0.89, one of an
             # angle 1 degree wider by 0.82.
-            assert np.corrcoef(first.ravel(), drawn(shown.world.seen).ravel())[0, 1] > 0.95
+            expected = drawn(shown.world.seen).ravel()
+            first = page.until(lambda now: now.std() > 30 and np.corrcoef(now.ravel(), expected)[0, 1] > 0.95,
+                               "the renderer's picture")
             page.click("Top", "button")
-            top = page.picture()
-            assert np.abs(top - first).mean() > 20
-            page.click("NavMesh")
-            page.wait("document.body.innerText.includes('component 2')")
-            page.wait(READY)
-            walk = page.picture()
+            top = page.until(lambda now: np.abs(now - first).mean() > 20, "another view")
             # assets/README.md: 14.4 m2 and 1.45 m2 are walkable, half of what is in sight.
-            assert "component 1: 14.4" in page.text() and "component 2: 1.45" in page.text()
-            assert (np.abs(walk - top).max(axis=2) > 30).mean() > 0.15
-            page.click("NavMesh")
-            assert np.abs(page.picture() - top).mean() < 1, "switched off again"
+            page.switch("NavMesh", "component 2: 1.45")
+            assert "component 1: 14.4" in page.text()
+            page.until(lambda now: (np.abs(now - top).max(axis=2) > 30).mean() > 0.15, "the NavMesh")
+            page.switch("NavMesh", "component 2: 1.45")
+            page.until(lambda now: np.abs(now - top).mean() < 1, "the NavMesh switched off again")
             page.click("Scores", "[role=tab]")
             page.wait("document.body.innerText.includes('M08')")
             assert "0.47" in page.text() and "Measure all metrics" not in page.text()
@@ -453,7 +469,7 @@ def test_the_page_of_the_sample_room(shown: RunResult, folder: Path, tmp_path: P
             assert outside == []
             assert browser.complaints() == []
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=LIMIT)
         assert process.returncode == 0
         assert "Traceback" not in err and "warning" not in err
     finally:
@@ -484,12 +500,11 @@ def test_splats_look_as_the_renderer_draws_them(shown: RunResult, tmp_path: Path
         View(server, world, scores_of(world), 1_000_000)
         with chromium(monkeypatch, tmp_path / "profile") as browser:
             page = Page(browser, page_address(server)[0])
-            page.click("Initial camera")
-            picture = page.picture()
+            page.switch("Initial camera", "looking along +Y")
+            # Both blend the same Gaussians in the same order; cut-offs and dilation differ a little.
+            expected = drawn(seen)
+            page.until(lambda now: now.std() > 30 and np.abs(now - expected).mean() < 3, "the renderer's picture")
             assert "400 splats" in page.text()
             assert "Measure all metrics" not in page.text()
     finally:
         stop_server(server)
-    assert picture.std() > 30, "blank"
-    # Both blend the same Gaussians in the same order; cut-offs and dilation differ a little.
-    assert np.abs(picture - drawn(seen)).mean() < 3

@@ -267,7 +267,8 @@ def test_world_ply_is_read_back_as_it_was(tmp_path_factory, degree, seed, metric
     assert scene.side.up.tolist() == [0, -1, 0]
     assert scene.side.unit_m == (1.0 if metric else None)
     np.testing.assert_array_equal(scene.side.cameras[0].matrix, np.eye(4))
-    assert not scene.report.warnings
+    # Of 9 in 1,000 seeds a splat or two are larger than so small a world, which is told.
+    assert not [w for w in scene.report.warnings if "larger than the world" not in w]
     # Colours go with the directions: what was seen from the world's d is seen from the turned d.
     d = np.random.default_rng(3).normal(size=(10, 3))
     d /= np.linalg.norm(d, axis=1, keepdims=True)

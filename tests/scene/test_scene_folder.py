@@ -317,7 +317,7 @@ def test_the_sky_gives_no_depth():
     from spatialbench.types import load_protocol
     from spatialbench.world.scale import ring_depths
 
-    protocol = load_protocol("happyworld-spatial-1")
+    protocol = load_protocol("happyworld-spatial-1-fast")
     box = room((4.0, 4.0, 1.0))
     mesh, _ = flagged((box[0] - [0, 0, 1.0], box[1]), ball(60))
     assert mesh.materials[1].sky

@@ -182,8 +182,8 @@ def test_mesh_and_splats(load):
 
 def test_both_are_drawn_as_splats_and_walked_on_as_a_mesh(load):
     """The floor of the mesh lies 1.6 m under the camera; the splats make a ceiling light, which no foot meets."""
-    from spatialbench.types import load_protocol
     from spatialbench.world import build_world
+    from tests.worlds import quick_protocol
 
     b = GltfBuilder()
     add_gaussians(b, np.random.default_rng(0).uniform(-3, 3, (2000, 3)) * [1, 0, 1] + [0, -1.6, 0],
@@ -193,7 +193,7 @@ def test_both_are_drawn_as_splats_and_walked_on_as_a_mesh(load):
     b.doc["cameras"] = [{"type": "perspective"}]
     b.doc["nodes"] = [{"mesh": 0}, {"mesh": 1}, {"camera": 0}]
     b.doc["scenes"] = [{"nodes": [0, 1, 2]}]
-    world = build_world(load(b), load_protocol("happyworld-spatial-1-fast"))
+    world = build_world(load(b), quick_protocol())
     assert world.seen_geometry == "splats"
     assert world.collision.geometry == "collider"
     assert len(world.mesh.faces) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -285,13 +286,17 @@ def test_few_rays_are_literal_but_doubted() -> None:
 # --- the whole ----------------------------------------------------------------------------------------------
 
 
+@cache
+def table_world() -> World:
+    return build_world(scene_of(A.table_room(), up=(0, 0, 1)), P, None, FrameOverrides(
+        camera_position=A.EYE, camera_forward=(0, 1, 0)))
+
+
 @settings(max_examples=6, deadline=None)
 @given(angles=st.tuples(*[st.floats(-3.0, 3.0)] * 3), log_scale=st.floats(-4.0, 4.0),
        offset=st.tuples(*[st.floats(-300.0, 300.0)] * 3))
 def test_the_world_does_not_depend_on_the_files_frame(angles: tuple, log_scale: float, offset: tuple) -> None:
-    room = A.table_room()
-    base = build_world(scene_of(room, up=(0, 0, 1)), P, None, FrameOverrides(
-        camera_position=A.EYE, camera_forward=(0, 1, 0)))
+    room, base = A.table_room(), table_world()
     rotation = np.eye(3)
     for axis, angle in enumerate(angles):
         c, s = math.cos(angle), math.sin(angle)

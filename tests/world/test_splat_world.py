@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spatialbench.errors import EmptyWorldError
-from spatialbench.types import GaussianSplats, load_case
+from spatialbench.types import GaussianSplats, World, load_case
 from spatialbench.world import FrameOverrides, build_world
 from tests import analytic as A
 from tests.splats import splat_mesh, splat_scene
@@ -30,8 +30,13 @@ def table() -> GaussianSplats:
     return splat_mesh(A.table_room(), 0.06)
 
 
-def test_a_room_of_splats_is_anchored_and_fused(table: GaussianSplats) -> None:
-    world = build_world(splat_scene(table), P, None, AT)
+@pytest.fixture(scope="module")
+def fused(table: GaussianSplats) -> World:
+    return build_world(splat_scene(table), P, None, AT)
+
+
+def test_a_room_of_splats_is_anchored_and_fused(fused: World) -> None:
+    world = fused
     mesh_world = build_world(scene_of(A.table_room(), up=(0, 0, 1)), P, None, AT)
     assert world.raised() == mesh_world.raised() == ()
     assert world.mesh is None
@@ -86,14 +91,15 @@ def test_without_a_unit_a_room_of_any_size_is_seen_from_its_origin(table: Gaussi
     assert world.raised() == ()
 
 
-def test_a_blurry_world_says_that_its_geometry_means_nothing(table: GaussianSplats) -> None:
-    blurry = replace(table, scales=table.scales * np.float32(12))  # 0.024 m become 0.29 m
+def test_a_blurry_world_says_that_its_geometry_means_nothing() -> None:
+    coarse = splat_mesh(A.table_room(), 0.12)
+    blurry = replace(coarse, scales=coarse.scales * np.float32(6))  # 0.048 m become 0.29 m
     world = build_world(splat_scene(blurry), P, None, AT)
     gate = next(g for g in world.gates if g.name == "too_blurry_for_geometry")
     assert gate.raised
     # The tails of such splats stop the nine rays early, so that the rule's metre is too long; never too short.
     assert world.scale.factor is not None
-    assert gate.value == pytest.approx(0.4 * 0.06 * 12 * world.scale.factor, rel=1e-5)
+    assert gate.value == pytest.approx(0.4 * 0.12 * 6 * world.scale.factor, rel=1e-5)
     assert world.scale.factor >= 1.0
     assert "means nothing" in gate.note
 
@@ -123,8 +129,8 @@ def test_a_case_marks_its_support_on_splats(table: GaussianSplats, tmp_path: Pat
     assert world.supports[0].source == "case"
 
 
-def test_rebuilding_gives_the_same_bytes(table: GaussianSplats) -> None:
-    one, two = (build_world(splat_scene(table), P, None, AT) for _ in range(2))
+def test_rebuilding_gives_the_same_bytes(table: GaussianSplats, fused: World) -> None:
+    one, two = fused, build_world(splat_scene(table), P, None, AT)
     assert one.collision.mesh is not None
     assert two.collision.mesh is not None
     assert one.collision.mesh.vertices.tobytes() == two.collision.mesh.vertices.tobytes()

@@ -153,7 +153,7 @@ def test_a_dead_node_costs_time_only_and_a_new_one_is_used(cluster: TestCluster,
         run.kill()
         run.communicate()
     said = json.loads(out)
-    assert (run.returncode, said["done"], said["failed"], said["left"]) == (0, 4, 0, 0), err
+    assert (run.returncode, said["done"], said["failed"], said["left"]) == (0, 4, 0, 0), (said["stopped"], err)
     assert sorted(a["attempt"] for a in attempts(tmp_path / "out")) == [1, 1, 1, 1], "a lost node is no attempt"
     assert exact_files(tmp_path / "out") == exact_files(alone / "local")
 
