@@ -112,7 +112,7 @@ class WeightsEntry(_Strict):
 
 
 class Lock(_Strict):
-    """The lock file: all of ``configs/weights/*.yaml``, joined."""
+    """The lock file, ``configs/weights/scorers.yaml`` (or several beside it, joined)."""
 
     version: int
     weights: tuple[WeightsEntry, ...]
