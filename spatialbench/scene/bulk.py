@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from spatialbench.scene.blocks import box
 from spatialbench.types import TriangleMesh
 
-__all__ = ["FAR", "SAMPLE", "Box", "bulk_of", "spread"]
+__all__ = ["FAR", "GAP", "SAMPLE", "Box", "bulk_of", "spread", "without_far"]
 
 FAR = 3.0
 """Times the box of the bulk beyond which something is far."""
+GAP = 5.0
+"""Diagonals of a mesh between it and a piece that is far whatever its area."""
 SAMPLE = 100_000
 """Points that tell the bulk: percentiles of so many are within 0.05 % of the weight."""
 _BULK = (0.005, 0.995)
+_MOST = 0.8  # of the area that is never far
 _FLAT = 0.02  # least half side of a box over its largest: the air above a plain is not far
 
 
@@ -27,9 +30,14 @@ class Box:
     middle: NDArray[np.float64]
     half: NDArray[np.float64]
 
+    @property
+    def reach(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lower and upper ends [3] of ``FAR`` times the box."""
+        return self.middle - FAR * self.half, self.middle + FAR * self.half
+
     def far(self, points: NDArray, ends: NDArray | None = None) -> NDArray[np.bool_]:
         """[N] which points [N,3] lie beyond ``FAR`` times the box; ``ends`` [2,3] are those of all points."""
-        low, high = self.middle - FAR * self.half, self.middle + FAR * self.half
+        low, high = self.reach
         ends = box(points) if ends is None else ends
         out = np.zeros(len(points), bool)
         for k in range(3):  # an order of magnitude faster than along axis 1
@@ -38,22 +46,53 @@ class Box:
         return out
 
 
-def bulk_of(points: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Box:
-    """The bulk of points [N,3], N > 0, by weights [N] or all alike; opacities (float32) add up without rounding, so
-    that their order plays no part."""
+def bulk_of(points: NDArray[np.floating], weights: NDArray[np.float64] | None = None) -> Box:
+    """The bulk of points [N,3], N > 0, by weights [N] (points of float32) or all alike; opacities (float32) add up
+    without rounding, so that their order plays no part."""
     ends = np.empty((2, 3))
     shares = np.array(_BULK)
     for k in range(3):
         if weights is None:
             ordered, at = np.sort(points[:, k]), np.ceil(shares * len(points)).astype(np.int64) - 1
         else:
-            order = np.argsort(points[:, k])
-            ordered, reached = points[order, k], np.cumsum(weights[order])
+            column = np.ascontiguousarray(points[:, k])
+            order = _ascending(column)
+            ordered, reached = np.take(column, order), np.cumsum(np.take(weights, order))
             at = np.searchsorted(reached, shares * reached[-1])
         ends[:, k] = ordered[np.clip(at, 0, len(points) - 1)]
     half = (ends[1] - ends[0]) / 2
     least = max(_FLAT * float(half.max()), 1e-6 * float(np.abs(ends).max()), 1e-30)
     return Box((ends[0] + ends[1]) / 2, np.maximum(half, least))
+
+
+def without_far(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Those of points [N,3], N > 0, that no gap of more than ``GAP`` diagonals along an axis parts from the most; all
+    where these would be less than four fifths. The diagonal is that of the narrowest intervals that hold so many."""
+    n = len(points)
+    most = int(np.ceil(_MOST * n))
+    columns = [np.sort(points[:, k]) for k in range(3)]
+    widths = [c[most - 1:] - c[:n - most + 1] for c in columns]
+    far = GAP * float(np.sqrt(sum(w.min() ** 2 for w in widths)))
+    kept = np.ones(n, bool)
+    for k, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        cuts = np.flatnonzero(np.diff(column) > far)
+        if len(cuts):
+            place = np.searchsorted(cuts, int(np.argmin(width)))
+            low = column[cuts[place - 1] + 1] if place else -np.inf
+            high = column[cuts[place]] if place < len(cuts) else np.inf
+            kept &= (points[:, k] >= low) & (points[:, k] <= high)
+    return points if kept.all() or np.count_nonzero(kept) < most else points[kept]
+
+
+def _ascending(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """As ``np.argsort``, more than twice as fast: bits that ascend with the values, each with its place behind."""
+    bits = (values + np.float32(0)).view(np.uint32)
+    key = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)
+    key <<= np.uint64(32)
+    key |= np.arange(len(values), dtype=np.uint64)
+    key.sort()
+    key &= np.uint64(0xFFFFFFFF)
+    return key.astype(np.int64)
 
 
 def spread(mesh: TriangleMesh, area: NDArray[np.float64]) -> NDArray[np.float64]:

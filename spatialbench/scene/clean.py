@@ -17,8 +17,6 @@ __all__ = ["WARN_SHARE", "Cleaned", "check_indices", "check_used_finite", "clean
 
 WARN_SHARE = 0.05
 """Of the faces, corners, vertices or splats: when more are mended, that is a warning too."""
-_BLOCK = 1 << 14
-"""Faces that are worked on at a time: what is made of them stays in the cache."""
 _LARGEST = float(np.finfo(np.float32).max)
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -90,6 +88,7 @@ def clean(soup: Soup, log: ReadLog, where: str) -> Cleaned:
     if len(faces) == 0:
         raise EmptyWorldError("holds no faces", where=where, todo="Export the world as a mesh with faces")
     log.details["faces_read"] = len(faces)
+    check_indices(faces, len(vertices), where, "vertex index")  # readers have: compiled loops do not look again
     n_nonfinite = check_used_finite(vertices, faces, where)
     log.repair("vertices_nonfinite", n_nonfinite, "no face uses them; dropped")
     area, flat = _areas(vertices, faces)
@@ -165,37 +164,12 @@ def _areas(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> tuple[NDA
     A corner at distance m from the origin carries a rounding of eps m, so twice the area of a face whose
     longest edge is e carries one of about 8 eps m e (four products of an edge and a rounded difference).
     """
-    twice, doubtful = np.empty(len(faces)), np.empty(len(faces), bool)
-    flat = vertices.reshape(-1)
-    farthest = max(float(np.fmax.reduce(flat)), -float(np.fmin.reduce(flat)))  # what no face uses may be NaN
-    largest = 8 * _EPS * min(farthest, _LARGEST)
+    from spatialbench.scene import _mesh_kernels as kernels
 
-    def block(part: slice) -> None:
-        first, a, b = (np.ascontiguousarray(np.take(vertices, faces[part, c], axis=0).T) for c in range(3))
-        a -= first
-        b -= first
-        longest2 = np.maximum(_squared(*a), _squared(*b))
-        np.maximum(longest2, _squared(*(a - b)), out=longest2)
-        twice[part] = np.sqrt(_squared(*(a[n - 2] * b[n - 1] - a[n - 1] * b[n - 2] for n in range(3))))
-        doubtful[part] = twice[part] <= largest * np.sqrt(longest2)
-
-    in_blocks(len(faces), block, _BLOCK)
-    out = np.zeros(len(faces), bool)
-    odd = np.flatnonzero(doubtful)
-    for start in range(0, len(odd), _BLOCK):
-        some = odd[start:start + _BLOCK]
-        t = np.take(vertices, faces[some], axis=0)
-        a, b = t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]
-        edge = np.sqrt(np.maximum(np.maximum((a * a).sum(1), (b * b).sum(1)), ((a - b) ** 2).sum(1)))
-        out[some] = twice[some] <= 8 * _EPS * np.abs(t).max(axis=(1, 2)) * edge
-    return twice * 0.5, out
-
-
-def _squared(x: NDArray[np.float64], y: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    out: NDArray[np.float64] = x * x
-    out += y * y
-    out += z * z
-    return out
+    vertices, faces = np.ascontiguousarray(vertices), np.ascontiguousarray(faces)
+    area, flat = np.empty(len(faces)), np.empty(len(faces), bool)
+    in_blocks(len(faces), lambda part: kernels.areas(vertices, faces, 8 * _EPS, part.start, part.stop, area, flat))
+    return area, flat
 
 
 def _mend_uv(uv: NDArray[np.float32] | None, log: ReadLog) -> NDArray[np.float32] | None:

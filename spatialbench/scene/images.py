@@ -135,8 +135,12 @@ def _rgba(image: object) -> NDArray[np.uint8]:
     width, height = image.size  # type: ignore[attr-defined]
     image.load()  # type: ignore[attr-defined]
     out = np.empty((height, width, 4), np.uint8)
+    opaque = mode == "RGB" and "transparency" not in image.info  # type: ignore[attr-defined]
     rows = max(1, _STRIP // (4 * max(width, 1)))
     for top in range(0, height, rows):  # a whole picture would be copied three times on its way
-        strip = image.crop((0, top, width, min(top + rows, height))).convert("RGBA")  # type: ignore[attr-defined]
-        out[top:top + rows] = np.frombuffer(strip.tobytes(), np.uint8).reshape(-1, width, 4)
+        strip = image.crop((0, top, width, min(top + rows, height)))  # type: ignore[attr-defined]
+        pixels = strip.tobytes("raw", "RGBX") if opaque else strip.convert("RGBA").tobytes()
+        out[top:top + rows] = np.frombuffer(pixels, np.uint8).reshape(-1, width, 4)
+        if opaque:
+            out[top:top + rows, :, 3] = 255
     return out

@@ -165,7 +165,7 @@ class _Reader:
         self.n_texcoords += len(table)
         if table.shape[1] == 1:
             table = np.concatenate([table, np.zeros_like(table)], axis=1)
-        self.texcoords.append(np.ascontiguousarray(table[:, :2]))
+        self.texcoords.append(table[:, :2].astype(np.float32))
 
     def build(self, folder: WorldFolder) -> Soup:
         """Put the pieces together."""
@@ -179,7 +179,8 @@ class _Reader:
         sizes = [len(p) for p in self.positions]
         vertices = np.concatenate(self.positions) if sizes else np.zeros((0, 3))
         self.positions.clear()
-        texcoords = np.concatenate(self.texcoords) if self.texcoords else np.zeros((0, 2))
+        texcoords = np.concatenate(self.texcoords) if self.texcoords else np.zeros((0, 2), np.float32)
+        self.texcoords.clear()
         textures = [c.texture_or_none() for c in self.faces] if any(c.texture is not None for c in self.faces) else []
         corners = [c.vertex for c in self.faces]
         self.faces.clear()
@@ -187,6 +188,7 @@ class _Reader:
         resolve(vi, counts, lines, len(vertices), where, "vertex")
         if ti is not None:
             resolve(ti, counts, lines, len(texcoords), where, "texture coordinate", optional=True)
+        del lines
         log.repair("faces_not_polygons", int((counts < 3).sum()), "fewer than three corners; left out")
         source = None
         if (counts == 3).all():
@@ -239,10 +241,9 @@ class _Reader:
         bare = np.ones(len(ids), bool) if tex is None else (tex < 0).any(axis=1)
         uv = np.zeros((len(ids), 3, 2), np.float32)
         if tex is not None:
-            single = texcoords.astype(np.float32)
             for start in range(0, len(uv), _FACES):
                 part = slice(start, start + _FACES)
-                np.take(single, tex[part], axis=0, mode="clip", out=uv[part])
+                np.take(texcoords, tex[part], axis=0, mode="clip", out=uv[part])
             uv[bare] = 0
             uv[..., 1] = 1 - uv[..., 1]
         for i, m in enumerate(list(materials)):

@@ -3,7 +3,8 @@
 The bulk is the box that the 0.5th and 99.5th percentiles of opacity (splats) or area (meshes) bound along each axis
 of the file. Far is what lies beyond ``FAR`` times this box around its middle: a world spread evenly ends at 1.01 times,
 one that thins out as a Gaussian has one splat in 10^14 beyond 3 times. By the percentiles, at most 3 % can ever be far:
-what holds more is a part of the world. What stands for the sky is neither bulk nor outlier.
+what holds more is a part of the world; but of a mesh, up to a fifth of the area that lies beyond an empty stretch of
+``GAP`` diagonals is left out of the bulk first. What stands for the sky is neither bulk nor outlier.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
-from spatialbench.scene.blocks import box, median
-from spatialbench.scene.bulk import FAR, SAMPLE, Box, bulk_of, spread
+from spatialbench.scene.blocks import box, in_blocks, median
+from spatialbench.scene.bulk import FAR, SAMPLE, Box, bulk_of, spread, without_far
 from spatialbench.scene.floaters import MOST, ends_of, floating_of
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.sky import sky_faces
@@ -91,6 +92,8 @@ class MeshOutliers:
 
 def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     """Look for outliers; None when no splat that is not sky is opaque. 0.05 s for a million."""
+    from spatialbench.scene.splats import _kernels as kernels
+
     opaque = splats.opacities > OPAQUE
     if splats.sky is not None:
         opaque &= ~splats.sky
@@ -98,21 +101,22 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     if not len(index):
         return None
     some = index[::-(-len(index) // SAMPLE)]
-    bulk = bulk_of(splats.means[some].astype(np.float64), splats.opacities[some].astype(np.float64))
-    columns = np.ascontiguousarray(splats.means.T)
-    far = bulk.far(splats.means)
-    largest = np.maximum(np.maximum(splats.scales[:, 0], splats.scales[:, 1]), splats.scales[:, 2])
-    huge = largest > float(bulk.half.max())
+    bulk = bulk_of(np.take(splats.means, some, axis=0), np.take(splats.opacities, some).astype(np.float64))
+    means, scales = np.ascontiguousarray(splats.means), np.ascontiguousarray(splats.scales)
+    far, huge, size = np.empty(len(means), bool), np.empty(len(means), bool), np.float32(bulk.half.max())
+    in_blocks(len(means), lambda part: kernels.outside(means, scales, *bulk.reach, size, part.start, part.stop, far,
+                                                       huge))
     if np.count_nonzero(huge & opaque) > MOST * len(index):
         huge = np.zeros_like(huge)
-    cell = max(2 * float(bulk.half.max()) / _CELLS, 2 * median(largest[some]))
+    sigma = np.empty(len(some), np.float32)
+    kernels.largest(np.take(scales, some, axis=0), 0, len(some), sigma)
+    cell = max(2 * float(bulk.half.max()) / _CELLS, 2 * median(sigma))
     away = far | huge
-    ends = ends_of(columns, opaque, some)
+    ends = ends_of(means, opaque)
     if away.any():
-        near = opaque & ~away
-        floating = floating_of(columns, near, cell)
+        floating = floating_of(means, opaque & ~away, cell)
     else:
-        floating = floating_of(columns, opaque, cell, ends)
+        floating = floating_of(means, opaque, cell, ends)
     if splats.sky is not None:
         far, huge = far & ~splats.sky, huge & ~splats.sky
         floating = None if floating is None else floating & ~splats.sky
@@ -122,7 +126,7 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     extent = without = np.ptp(ends.astype(np.float64), axis=0)
     if any(counts.values()):
         kept = opaque & ~(masks["far"] | masks["huge"] | masks["floating"])
-        without = np.ptp(ends_of(columns, kept).astype(np.float64), axis=0) if kept.any() else np.zeros(3)
+        without = np.ptp(ends_of(means, kept).astype(np.float64), axis=0) if kept.any() else np.zeros(3)
     return SplatOutliers(far, floating, huge, len(index), counts, extent, without)
 
 
@@ -140,7 +144,7 @@ def mesh_outliers(mesh: TriangleMesh, topology: Topology, area: NDArray[np.float
         area = np.linalg.norm(mesh.area_vectors(), axis=1)
     area = np.where(own, area, 0.0)
     total = float(area.sum())
-    bulk = bulk_of(spread(mesh, area))
+    bulk = bulk_of(without_far(spread(mesh, area)))
     n = topology.components
     outside = bulk.far(mesh.vertices)
     far = np.zeros(len(mesh.faces), bool)

@@ -146,7 +146,7 @@ def flag_splat_sky(splats: GaussianSplats, log: ReadLog) -> GaussianSplats:
     if not np.isfinite(box(splats.means)).all():
         visible &= np.isfinite(splats.means).all(axis=1)
     seen = np.flatnonzero(visible)
-    points = splats.means[seen[::max(1, -(-len(seen) // _SAMPLE))]].astype(np.float64)
+    points = np.take(splats.means, seen[::max(1, -(-len(seen) // _SAMPLE))], axis=0).astype(np.float64)
     assert splats.offset is not None
     for centre in (-splats.offset, _sphere_middle(points)):
         ends = None if centre is None else _shell(points - centre)
@@ -272,29 +272,23 @@ def _pieces(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[
     Cells divide the longest side of the box by ``_CELLS``. A dome's gap is four fifths of its radius, over five cells.
     Most worlds fill cells that touch: then faces need not be looked at.
     """
+    from spatialbench.scene import _mesh_kernels as kernels
+
     used = referred(faces, len(vertices))
     low, high = box(vertices if used.all() else vertices[used])
     scale = _CELLS / float((high - low).max())
-    cell = np.zeros(len(vertices), np.int32)
-
-    def block(part: slice) -> None:
-        for axis in range(3):
-            along = (vertices[part, axis] - low[axis]) * scale
-            cell[part] = cell[part] * np.int32(_CELLS) + np.clip(along, 0, _CELLS - 1).astype(np.int32)
-
-    in_blocks(len(vertices), block)
+    cell, points = np.empty(len(vertices), np.int32), np.ascontiguousarray(vertices)
+    in_blocks(len(points), lambda part: kernels.cells(points, low, scale, _CELLS, part.start, part.stop, cell))
     occupied = np.bincount(cell[used], minlength=_CELLS**3) > 0
-    a, b = touching(occupied.reshape(_CELLS, _CELLS, _CELLS))
-    one = np.arange(_CELLS**3, dtype=np.int32)
-    _, label = components(np.concatenate([a, one]), np.concatenate([b, one]), _CELLS**3)
-    if (label[occupied] == label[occupied][0]).all():
+    count, label = touching(occupied.reshape(_CELLS, _CELLS, _CELLS))
+    if count == 1:
         return None
     at = np.take(label, cell)
     i, j, k = (np.take(at, faces[:, c]) for c in range(3))
     across = np.concatenate([np.stack([p, q], axis=1)[p != q] for p, q in ((i, j), (j, k))])
     across.sort(axis=1)
     across = np.unique(across, axis=0)
-    nodes = np.arange(int(label.max()) + 1, dtype=np.int32)
+    nodes = np.arange(count, dtype=np.int32)
     _, joined = components(np.concatenate([across[:, 0], nodes]), np.concatenate([across[:, 1], nodes]), len(nodes))
     piece = np.unique(np.take(joined, i), return_inverse=True)[1].reshape(-1)
     return piece.astype(np.int32) if piece.max() > 0 else None

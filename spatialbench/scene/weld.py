@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Welded", "components", "position_keys", "referred", "touching", "weld"]
+__all__ = ["Welded", "components", "in_buckets", "numbered", "position_keys", "referred", "touching", "weld"]
 
 _BLOCK = 1 << 17
 
@@ -34,7 +34,19 @@ def weld(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> Welded:
 
 def referred(faces: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
     """[count] which vertices faces refer to."""
-    return np.bincount(faces.reshape(-1), minlength=count) > 0
+    from spatialbench.scene import _mesh_kernels as kernels
+
+    used = np.zeros(count, bool)
+    kernels.mark(np.ascontiguousarray(faces), used)
+    return used
+
+
+def in_buckets(starts: NDArray[np.int64], values: NDArray) -> None:
+    """Sort the large buckets ``values[starts[p]:starts[p + 1]]``; the loops that go through them sort the others."""
+    from spatialbench.scene import _mesh_kernels as kernels
+
+    for p in np.flatnonzero(np.diff(starts) > kernels.ALONE).tolist():
+        values[starts[p]:starts[p + 1]].sort()
 
 
 def position_keys(vertices: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -45,46 +57,30 @@ def position_keys(vertices: NDArray[np.float64]) -> NDArray[np.uint64]:
 def components(low: NDArray[np.int32], high: NDArray[np.int32], count: int) -> tuple[int, NDArray[np.int32]]:
     """Number of components with an edge, and that of each node [count] that has one, in the order of their least nodes.
 
-    Edges are [E] ``low`` < ``high``. Each node hangs on to a lower neighbour, each tree is drawn together to its root,
-    and so again with the edges between trees, of which half are left at most after two rounds. A few passes over
-    whole arrays: a third of the time of a search in compiled code, and of the memory.
+    Edges are [E] ``low`` < ``high``.
     """
+    from spatialbench.scene import _mesh_kernels as kernels
+
     parent = np.arange(count, dtype=np.int32)
-    a, b = low, high
-    while len(a):
-        parent[b[::-1]] = a[::-1]
-        while True:
-            above = np.take(parent, parent)
-            if np.array_equal(above, parent):
-                break
-            parent = above
-        a, b = np.take(parent, a), np.take(parent, b)
-        apart = np.flatnonzero(a != b)
-        a, b = a[apart], b[apart]
-        a, b = np.minimum(a, b), np.maximum(a, b)
-    with_edges = np.zeros(count, bool)
-    with_edges[np.take(parent, low)] = True
-    return int(with_edges.sum()), np.take(np.cumsum(with_edges, dtype=np.int32) - np.int32(1), parent)
+    kernels.forest(low, high, parent)
+    return numbered(parent, np.take(parent, low))
 
 
-def touching(occupied: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Flat numbers of the two cells, the lower one first, of all pairs of occupied cells [X,Y,Z] that touch (26
-    neighbours)."""
-    flat = occupied.reshape(-1)
-    used = np.flatnonzero(flat)
-    place = np.unravel_index(used, occupied.shape)
-    low, high = [], []
-    _, ny, nz = occupied.shape
-    for step in [(i - 1, j - 1, k - 1) for i, j, k in np.ndindex(3, 3, 3)][14:]:  # the 13 behind (0, 0, 0)
-        inside = np.ones(len(used), bool)
-        for at, d, size in zip(place, step, occupied.shape, strict=True):
-            inside &= at < size - 1 if d > 0 else at > 0 if d < 0 else True
-        own = used[inside]
-        other = own + (step[0] * ny + step[1]) * nz + step[2]
-        both = flat[other]
-        low.append(own[both])
-        high.append(other[both])
-    return np.concatenate(low).astype(np.int32), np.concatenate(high).astype(np.int32)
+def numbered(parent: NDArray[np.int32], roots: NDArray[np.int32]) -> tuple[int, NDArray[np.int32]]:
+    """From the least node of each one's component [N] to its number, counted over those of ``roots`` alone."""
+    counted = np.zeros(len(parent), bool)
+    counted[roots] = True
+    return int(counted.sum()), np.take(np.cumsum(counted, dtype=np.int32) - np.int32(1), parent)
+
+
+def touching(occupied: NDArray[np.bool_]) -> tuple[int, NDArray[np.int32]]:
+    """Number of clusters of occupied cells [X,Y,Z] that touch (26 neighbours), and that of each cell [X*Y*Z] that is
+    occupied, in the order of their first cells."""
+    from spatialbench.scene import _mesh_kernels as kernels
+
+    parent = np.arange(occupied.size, dtype=np.int32)
+    kernels.join_cells(occupied, parent)
+    return numbered(parent, np.take(parent, np.flatnonzero(occupied)))
 
 
 def _places(key: NDArray[np.uint64]) -> NDArray[np.int32] | None:
@@ -122,19 +118,12 @@ def _firsts(order: NDArray[np.int32], new: NDArray[np.bool_]) -> NDArray[np.int3
 
 
 def _duplicates(faces: NDArray[np.int32], count: int) -> int:
-    a, b, c = (np.ascontiguousarray(faces[:, k]) for k in range(3))
-    low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
-    middle = a ^ b ^ c ^ low ^ high
-    bits = np.uint64((count - 1).bit_length())
-    key = low.astype(np.uint64) << bits
-    key |= middle.astype(np.uint64)
-    if 3 * int(bits) <= 64:
-        key <<= bits
-        key |= high.astype(np.uint64)
-    else:
-        key = _mix((key, high.astype(np.uint64)))
-    key.sort()
-    return int(np.count_nonzero(key[1:] == key[:-1]))
+    from spatialbench.scene import _mesh_kernels as kernels
+
+    starts, rest = np.zeros(count + 1, np.int64), np.empty(len(faces), np.uint64)
+    kernels.fill_faces(np.ascontiguousarray(faces), starts, rest)
+    in_buckets(starts, rest)
+    return int(kernels.count_pairs(starts, rest))
 
 
 def _mix(columns: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -4,6 +4,7 @@ The checks that the bytes need (ranges of accessors, the node graph, extensions)
 samplers, texture coordinates and instances must come through unchanged; the tests compare with trimesh.
 """
 
+from spatialbench.scene.gltf.points import read_gltf_points
 from spatialbench.scene.gltf.read import read_gltf
 
-__all__ = ["read_gltf"]
+__all__ = ["read_gltf", "read_gltf_points"]

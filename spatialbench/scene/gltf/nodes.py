@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.gltf.schema import Gltf, Node
 from spatialbench.scene.log import ReadLog
 from spatialbench.types import Pose
 
-__all__ = ["Placed", "place_nodes", "rotation_matrix"]
+__all__ = ["Placed", "place_nodes", "rotation_matrix", "transform"]
 
 _TODO = "Export it again"
 _FROM_OPENGL = np.diag([1.0, -1.0, -1.0])
@@ -60,6 +61,16 @@ def place_nodes(doc: Gltf, log: ReadLog, where: str) -> Placed:
                 placed.cameras.append(pose)
         stack.extend((child, matrix) for child in reversed(node.children))
     return placed
+
+
+def transform(points: NDArray[np.float64], matrix: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Points [N,3] placed by a matrix [4,4]. In blocks: of many rows BLAS makes threads, which a busy machine keeps
+    waiting for one another, and whose number decides on the last bits."""
+    def block(part: slice) -> None:
+        np.matmul(points[part], matrix[:3, :3].T, out=out[part])
+        out[part] += matrix[:3, 3]
+
+    in_blocks(len(points), block)
 
 
 def _parents(doc: Gltf, where: str) -> list[int]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, EmptyWorldError, UnsupportedFormatError
+from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.clean import check_indices, check_used_finite
 from spatialbench.scene.folder import WorldFolder
 from spatialbench.scene.gltf.accessors import Accessors
@@ -18,7 +19,7 @@ from spatialbench.scene.gltf.extensions import check_extensions, holds_splats
 from spatialbench.scene.gltf.gaussians import read_gaussians
 from spatialbench.scene.gltf.lights import read_lights
 from spatialbench.scene.gltf.materials import Look, Materials
-from spatialbench.scene.gltf.nodes import Placed, place_nodes
+from spatialbench.scene.gltf.nodes import Placed, place_nodes, transform
 from spatialbench.scene.gltf.schema import Gltf, Primitive
 from spatialbench.scene.log import MAX_FACES, MAX_VERTICES, ReadLog, Soup
 from spatialbench.types import Material
@@ -125,8 +126,7 @@ class _Builder:
                 for block, skinning in zip(decoded.blocks, decoded.skinnings, strict=True):
                     mirrored.append(turned_over)
                     if joints is None or skinning is None:
-                        np.matmul(block, matrix[:3, :3].T, out=vertices[v:v + len(block)])
-                        vertices[v:v + len(block)] += matrix[:3, 3]
+                        transform(block, matrix, vertices[v:v + len(block)])
                     else:
                         vertices[v:v + len(block)], mirrored[-1] = skinning.apply(block, joints, self.where)
                     starts.append(v)
@@ -141,9 +141,9 @@ class _Builder:
                     np.add(turned, np.int32(starts[piece.block]), out=faces[span])
                     ids[span] = table[id(material)]
                     if uv is not None and piece.uv is not None:
-                        np.take(piece.uv, turned, axis=0, out=uv[span], mode="clip")  # without a temporary
+                        _of_corners(piece.uv, turned, uv[span])
                     if colors is not None and piece.colors is not None:
-                        np.take(piece.colors, turned, axis=0, out=colors[span], mode="clip")
+                        _of_corners(piece.colors, turned, colors[span])
                     f += len(piece.faces)
                     self.n_placed += 1
         return Soup(vertices, faces, ids, looks, uv, colors)
@@ -285,3 +285,11 @@ class _Builder:
         if count != n_vertices:
             raise CorruptInputError(f"{name} has {count:,} elements, POSITION has {n_vertices:,}",
                                     where=f"{self.where}, {by}", todo=_TODO)
+
+
+def _of_corners(values: NDArray[np.float32], faces: NDArray[np.int32], out: NDArray[np.float32]) -> None:
+    """From values [V,K] of vertices to those of corners [F,3,K]; faces are within range."""
+    def block(part: slice) -> None:
+        np.take(values, faces[part], axis=0, out=out[part], mode="clip")  # clip: without a temporary
+
+    in_blocks(len(faces), block)

@@ -12,25 +12,23 @@ from spatialbench.scene.blocks import in_blocks
 from spatialbench.scene.folder import FileBytes
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.ply_header import PlyElement, PlyHeader
-from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color, smallest_three
+from spatialbench.scene.splats.raw import RawSplats, check_count
 from spatialbench.scene.splats.rows import fixed_rows, is_antialiased, rest_columns
 
 __all__ = ["CHUNK", "read_compressed"]
 
 CHUNK = 256
-_FIELDS = ((21, 11), (11, 10), (0, 11))
-"""Shift and width of x, y and z in a word of positions or scales."""
 _TODO = "Export it again"
 _PACKED = ["packed_position", "packed_rotation", "packed_scale", "packed_color"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """Harmonics as they are stored: rows of bytes [N,P], and the place of each of the result [K,3], constants first, in
-    a row with three constants before it."""
+    """Harmonics as they are stored: rows of bytes [N,P], and the place in a row of each of the result [K,3] behind the
+    constants."""
 
     rows: NDArray[np.uint8]
-    columns: list[int]
+    columns: NDArray[np.int64]
 
 
 def read_compressed(data: FileBytes, header: PlyHeader, log: ReadLog, where: str) -> RawSplats:
@@ -57,7 +55,8 @@ def read_compressed(data: FileBytes, header: PlyHeader, log: ReadLog, where: str
         raise CorruptInputError(f"has {plural(chunk.count, 'chunk')} for {plural(count, 'splat')}, which need "
                                 f"{-(-count // CHUNK):,}", where=where, todo=_TODO)
     names = _harmonics(sh, count, where) if sh else []
-    chunks, words = (_table(data, header, e, log, where) for e in (chunk, vertex))
+    chunks = _table(data, header, chunk, log, where)
+    words = _words(_rows(data, header, vertex, log, where), tuple(vertex.names))
     low, high = (np.stack([chunks[n].astype(np.float64) if n else np.full(chunk.count, float(default))
                            for n in names_], axis=1) for names_, default in zip(bounds, (0, 1), strict=True))
     rest = _rest(_rows(data, header, sh, log, where), sh, names) if sh and names else None
@@ -110,55 +109,39 @@ def _table(data: FileBytes, header: PlyHeader, element: PlyElement, log: ReadLog
 def _rest(rows: NDArray, element: PlyElement, names: list[str]) -> _Rest:
     places = dict(zip(element.names, np.cumsum([0, *(np.dtype(p.type).itemsize for p in element.properties)]).tolist(),
                       strict=False))
-    return _Rest(rows.view(np.uint8).reshape(len(rows), -1), [0, 1, 2, *(3 + places[n] for n in names)])
+    return _Rest(rows.view(np.uint8).reshape(len(rows), -1), np.array([places[n] for n in names], np.int64))
 
 
-def _decode(words: dict[str, NDArray], low: NDArray, high: NDArray, rest: _Rest | None) -> RawSplats:
-    """Of whole columns; ``low`` and ``high`` [chunks, 9] are the bounds."""
-    n = len(words["packed_position"])
+def _words(rows: NDArray, names: tuple[str, ...]) -> NDArray[np.uint32]:
+    """[N,4] the packed words in their order; in place where they stand so in the file."""
+    if list(names) == _PACKED and rows.dtype.itemsize == 16 and rows.dtype["v0"] == np.uint32:
+        return rows.view(np.uint32).reshape(-1, 4)
+    out = np.empty((len(rows), 4), np.uint32)
+    for k, name in enumerate(_PACKED):
+        out[:, k] = rows[f"v{names.index(name)}"]
+    return out
+
+
+def _decode(words: NDArray[np.uint32], low: NDArray, high: NDArray, rest: _Rest | None) -> RawSplats:
+    """``words`` [N,4]; ``low`` and ``high`` [chunks, 9] are the bounds."""
+    from spatialbench.scene.splats import _kernels as kernels
+
+    n = len(words)
     means, scales = np.empty((n, 3), np.float32), np.empty((n, 3), np.float32)
     quaternions, opacities = np.empty((n, 4), np.float32), np.empty(n, np.float32)
-    sh = np.empty((n, 1 if rest is None else len(rest.columns) // 3, 3), np.float32)
+    sh = np.empty((n, 1 if rest is None else len(rest.columns) // 3 + 1, 3), np.float32)
     flat = sh.reshape(n, -1)
+    low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+    table = (np.arange(256) / 32 + (1 / 64 - 4)).astype(np.float32)  # (byte + 0.5) / 32 - 4, exact
 
     def block(part: slice) -> None:
-        position, rotation, scale, color = (words[name][part].astype(np.uint32) for name in _PACKED)
-        chunks = slice(part.start // CHUNK, -(-part.stop // CHUNK))
-        a, b = low[chunks], high[chunks]
-        for i, (shift, width) in enumerate(_FIELDS):
-            means[part, i] = _between(a[:, i], b[:, i], _bits(position, shift, width))
-            scales[part, i] = np.exp(_between(a[:, 3 + i], b[:, 3 + i], _bits(scale, shift, width)))
-        shades = [dc_of_color(_between(a[:, i], b[:, i], _bits(color, s, 8))) for i, s in ((6, 24), (7, 16), (8, 8))]
-        opacities[part] = _bits(color, 0, 8)
-        smallest_three([(_bits(rotation, shift, 10) - 0.5) * 2**0.5 for shift in (20, 10, 0)],
-                       rotation >> np.uint32(30), [quaternions[part, k] for k in range(4)])
-        row = flat[part] if rest is None else np.empty((len(color), 3 + rest.rows.shape[1]), np.float32)
+        packed = words[part].copy()  # aligned, so that one compiled loop serves all files
+        logs = np.empty((len(packed), 3))
+        kernels.compressed(packed, low, high, part.start, means, logs, quaternions, opacities, flat)
+        scales[part] = np.exp(logs, out=logs)
         if rest is not None:
-            row[:, :3], row[:, 3:] = 0, rest.rows[part]
-            row *= np.float32(1 / 32)  # (byte + 0.5) / 32 - 4, exact in float32
-            row += np.float32(1 / 64 - 4)
-        for i in range(3):
-            row[:, i] = shades[i]
-        if rest is not None:
-            np.take(row, rest.columns, axis=1, mode="clip", out=flat[part])
+            kernels.harmonics(rest.rows, rest.columns, table, part.start, part.stop, flat)
 
     in_blocks(n, block)
     return RawSplats(means, scales, quaternions, opacities, sh, finite_sh=bool(np.isfinite(low).all()
                                                                              and np.isfinite(high).all()))
-
-
-def _bits(words: NDArray[np.uint32], shift: int, width: int) -> NDArray[np.float64]:
-    """A bit field as a share of its largest value."""
-    most = (1 << width) - 1
-    return ((words >> np.uint32(shift)) & np.uint32(most)) / most
-
-
-def _between(low: NDArray[np.float64], high: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of rows whose first is that of a chunk; bounds are one for each chunk."""
-    n = len(share)
-    share = (share if n % CHUNK == 0 else np.pad(share, (0, -n % CHUNK))).reshape(-1, CHUNK)
-    out = 1 - share
-    out *= low[:, None]
-    share *= high[:, None]
-    out += share
-    return out.reshape(-1)[:n]

@@ -25,37 +25,30 @@ _FAULTS = ("", "position_not_finite", "scale_nan", "scale_infinite", "scale_nega
 def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
     """Drop rows that cannot be drawn, each counted once under the first fault found; unit quaternions; offset.
 
-    Scales of 0 (flat splats) and opacities of 0 and 1 are kept.
+    Scales of 0 (flat splats) and opacities of 0 and 1 are kept. Quaternions are made units in place.
 
     Raises
     ------
     EmptyWorldError : no row is left; the message says why.
     """
+    from spatialbench.scene.splats import _kernels as kernels
+
     n = len(raw.means)
     log.details["splats_read"] = n
     offset = _offset(raw.means)
     moved = bool(offset.any()) or raw.means.dtype != np.float32
     means = np.empty((n, 3), dtype=np.float32) if moved else raw.means
-    quaternions = np.empty((n, 4), dtype=np.float32)
-    fault, flat = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=bool)
+    fault, flat = np.empty(n, dtype=np.uint8), np.empty(n, dtype=bool)
+    scales, turns, opacities = (np.ascontiguousarray(a) for a in (raw.scales, raw.quaternions, raw.opacities))
+    turns = turns if turns.flags.writeable else turns.copy()
 
     def block(part: slice) -> None:
         if moved:
             means[part] = raw.means[part] - offset
-        length = _unit(raw.quaternions[part], quaternions[part])
-        smallest = np.minimum(np.minimum(raw.scales[part, 0], raw.scales[part, 1]), raw.scales[part, 2])
-        flat[part] = smallest == 0
-        harmonics = raw.sh[part].reshape(len(length), -1)[:, :0 if raw.finite_sh else None]
-        if (_sum_finite(means[part], raw.scales[part], raw.opacities[part], length, harmonics) and length.min() > 0
-                and smallest.min() >= 0):
-            return  # nothing is wrong with any row
-        odd_scale = _not_finite(raw.scales[part])
-        nan_scale = odd_scale.copy()
-        nan_scale[odd_scale] = np.isnan(raw.scales[part][odd_scale]).any(axis=1)
-        bad = (_not_finite(means[part]), nan_scale, odd_scale, smallest < 0, ~np.isfinite(length), length == 0,
-               np.isnan(raw.opacities[part]), _not_finite(harmonics))
-        for code in range(len(bad), 0, -1):  # the first fault is written last
-            fault[part][bad[code - 1]] = code
+        kernels.judge(means, scales, turns, opacities, part.start, part.stop, fault, flat)
+        if not raw.finite_sh:
+            odd = np.flatnonzero(_not_finite(raw.sh[part].reshape(part.stop - part.start, -1))) + part.start
+            fault[odd[fault[odd] == 0]] = _FAULTS.index("color_not_finite")
 
     in_blocks(n, block)
     counts = np.bincount(fault, minlength=len(_FAULTS))
@@ -66,7 +59,7 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
         why = ", ".join(f"{_FAULTS[i]} {c:,}" for i, c in enumerate(counts.tolist()) if i and c)
         raise EmptyWorldError(f"nothing can be drawn of its {plural(n, 'splat')} ({why})", where=where,
                               todo="Export the world again")
-    splats = GaussianSplats(means=means, scales=raw.scales, quaternions=quaternions, opacities=raw.opacities,
+    splats = GaussianSplats(means=means, scales=raw.scales, quaternions=turns, opacities=raw.opacities,
                             sh=raw.sh, offset=offset, antialiased=raw.antialiased)
     if counts[0] < n:
         keep = fault == 0
@@ -89,22 +82,6 @@ def _offset(means: NDArray) -> NDArray[np.float64]:
     return middle if np.abs(middle).max() > FAR else np.zeros(3)
 
 
-def _unit(quaternions: NDArray[np.float32], into: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Fill in unit quaternions; the lengths before. In float64, where no float32 square overflows or vanishes."""
-    q = np.ascontiguousarray(quaternions.T, dtype=np.float64)
-    with np.errstate(all="ignore"):  # lengths of 0 and NaN are judged by the caller
-        length: NDArray[np.float64] = np.sqrt((q[0] * q[0] + q[2] * q[2]) + (q[1] * q[1] + q[3] * q[3]))
-        for k in range(4):
-            into[:, k] = q[k] / length
-    return length
-
-
-def _sum_finite(*arrays: NDArray) -> bool:
-    """Whether the sum of each is finite: then so are all numbers in it."""
-    with np.errstate(all="ignore"):
-        return all(bool(np.isfinite(a.sum())) for a in arrays)
-
-
 def _not_finite(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which rows of [N,K] hold a NaN or an infinity."""
     out = np.zeros(len(rows), dtype=bool)
@@ -118,8 +95,11 @@ def _not_finite(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
 def report_splats(splats: GaussianSplats, log: ReadLog) -> ImportReport:
     """The import report: counts, bounds in the source frame (offset added), and figures that tell worlds apart."""
     assert splats.offset is not None
+    from spatialbench.scene.splats import _kernels as kernels
+
+    sigma = np.empty(len(splats), np.float32)
+    in_blocks(len(sigma), lambda part: kernels.largest(splats.scales, part.start, part.stop, sigma))
     bounds = box(splats.means).astype(np.float64) + splats.offset
-    sigma = np.maximum(np.maximum(splats.scales[:, 0], splats.scales[:, 1]), splats.scales[:, 2])
     log.details["opacity_percentiles"] = {
         f"p{p}": float(v) for p, v in zip((5, 50, 95), quantiles(splats.opacities, (0.05, 0.5, 0.95)), strict=True)}
     log.details["largest_sigma_median"] = median(sigma)

@@ -1,0 +1,185 @@
+"""Compiled loops over splats; loaded on first use, as importing numba takes a while.
+
+Rows ``start`` to ``stop`` are worked on and written to, so that blocks may run side by side. Nothing is checked here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spatialbench.scene.splats.raw import SH_C0
+
+__all__ = ["cells", "compressed", "count_cells", "dotsplat", "ends", "harmonics", "judge", "largest", "outside"]
+
+_CHUNK = 256
+_SHARE_11, _SHARE_10, _SHARE_8 = (np.arange(1 << bits) / ((1 << bits) - 1) for bits in (11, 10, 8))
+_HALF = 2**0.5
+_TURN_NOT_FINITE, _NO_TURN, _NO_OPACITY = 5, 6, 7  # of judge._FAULTS
+
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def compressed(words: U32, low: F64, high: F64, start: int, means: F32, log_scales: F64, quaternions: F32,
+               opacities: F32, colors: F32) -> None:
+    """Unpack rows of a compressed PLY from ``start`` on, a multiple of the chunk's length.
+
+    ``words`` [n,4]: position, rotation, scale, colour; ``low`` and ``high`` [chunks,9] bounds of the whole file. Into
+    ``log_scales`` [n,3] and into rows from ``start`` of the others: means [N,3], wxyz [N,4], opacities [N] and the
+    first three of ``colors`` [N,3K].
+    """
+    for i in range(len(words)):
+        row = start + i
+        chunk = row // _CHUNK
+        for kind in range(2):
+            word = words[i, 2 * kind]
+            for k in range(3):
+                if k == 0:
+                    share = _SHARE_11[word >> np.uint32(21)]
+                elif k == 1:
+                    share = _SHARE_10[(word >> np.uint32(11)) & np.uint32(1023)]
+                else:
+                    share = _SHARE_11[word & np.uint32(2047)]
+                value = (1.0 - share) * low[chunk, 3 * kind + k] + share * high[chunk, 3 * kind + k]
+                if kind == 0:
+                    means[row, k] = value
+                else:
+                    log_scales[i, k] = value
+        word = words[i, 3]
+        for k in range(3):
+            share = _SHARE_8[(word >> np.uint32(24 - 8 * k)) & np.uint32(255)]
+            value = (1.0 - share) * low[chunk, 6 + k] + share * high[chunk, 6 + k]
+            colors[row, k] = (value - 0.5) / SH_C0
+        opacities[row] = _SHARE_8[word & np.uint32(255)]
+        word = words[i, 1]
+        x = (_SHARE_10[(word >> np.uint32(20)) & np.uint32(1023)] - 0.5) * _HALF
+        y = (_SHARE_10[(word >> np.uint32(10)) & np.uint32(1023)] - 0.5) * _HALF
+        z = (_SHARE_10[word & np.uint32(1023)] - 0.5) * _HALF
+        rest = math.sqrt(max(0.0, 1.0 - ((x * x + z * z) + y * y)))
+        left_out = word >> np.uint32(30)
+        quaternions[row, 0] = rest if left_out == 0 else x
+        quaternions[row, 1] = rest if left_out == 1 else x if left_out == 0 else y
+        quaternions[row, 2] = rest if left_out == 2 else z if left_out == 3 else y
+        quaternions[row, 3] = rest if left_out == 3 else z
+
+
+@njit(cache=True, nogil=True)
+def harmonics(rows: U8, columns: NDArray[np.int64], table: F32, start: int, stop: int, sh: F32) -> None:
+    """Fill in ``sh`` [N,3K] behind its first three from bytes [N,P] by a table [256]; ``columns`` [3K - 3] are the
+    places of each in a row."""
+    for n in range(start, stop):
+        for k in range(len(columns)):
+            sh[n, 3 + k] = table[rows[n, columns[k]]]
+
+
+@njit(cache=True, nogil=True)
+def dotsplat(records: F32, codes: U8, shade: F32, share: F32, turn: F32, start: int, stop: int, means: F32,
+             scales: F32, quaternions: F32, opacities: F32, sh: F32) -> None:
+    """Unpack records of .splat [N,8], the same ones as bytes [N,32], by tables [256]."""
+    for n in range(start, stop):
+        for k in range(3):
+            means[n, k] = records[n, k]
+            scales[n, k] = records[n, 3 + k]
+            sh[n, 0, k] = shade[codes[n, 24 + k]]
+        opacities[n] = share[codes[n, 27]]
+        for k in range(4):
+            quaternions[n, k] = turn[codes[n, 28 + k]]
+
+
+@njit(cache=True, nogil=True)
+def _fault(mean: F32, scale: F32, turn: int, opacity: np.float32) -> int:
+    finite, number, bounded, positive = True, True, True, True
+    for k in range(3):
+        finite = finite and math.isfinite(mean[k])
+        number = number and not math.isnan(scale[k])
+        bounded = bounded and not math.isinf(scale[k])
+        positive = positive and scale[k] >= 0
+    sound = (finite, number, bounded, positive)
+    for code in range(len(sound)):
+        if not sound[code]:
+            return code + 1
+    return turn if turn else _NO_OPACITY if math.isnan(opacity) else 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def judge(means: F32, scales: F32, quaternions: F32, opacities: F32, start: int, stop: int, fault: U8, flat: Mask
+          ) -> None:
+    """Give quaternions [N,4] the length 1, and tell the first fault of each splat (numbered as in ``judge._FAULTS``; 0:
+    none) and whether its smallest scale is 0.
+
+    Lengths are taken in float64, where no square of a float32 overflows or vanishes, and no sum of a few either.
+    """
+    for n in range(start, stop):
+        w, x, y, z = (np.float64(quaternions[n, 0]), np.float64(quaternions[n, 1]), np.float64(quaternions[n, 2]),
+                      np.float64(quaternions[n, 3]))
+        length = math.sqrt((w * w + y * y) + (x * x + z * z))
+        fault[n] = _NO_TURN if length == 0 else 0 if math.isfinite(length) else _TURN_NOT_FINITE
+        quaternions[n, 0], quaternions[n, 1] = w / length, x / length
+        quaternions[n, 2], quaternions[n, 3] = y / length, z / length
+    for n in range(start, stop):
+        a, b, c = scales[n, 0], scales[n, 1], scales[n, 2]
+        smallest = min(min(a, b), c)
+        flat[n] = smallest == 0
+        whole = (np.float64(means[n, 0]) + np.float64(means[n, 1]) + np.float64(means[n, 2]) + np.float64(a)
+                 + np.float64(b) + np.float64(c) + np.float64(opacities[n]))
+        if fault[n] or not (math.isfinite(whole) and smallest >= 0):
+            fault[n] = _fault(means[n], scales[n], fault[n], opacities[n])
+
+
+@njit(cache=True, nogil=True)
+def outside(means: F32, scales: F32, low: F64, high: F64, size: np.float32, start: int, stop: int, far: Mask,
+            huge: Mask) -> None:
+    """Whether a splat lies beyond a box, and whether its largest scale is more than ``size``."""
+    for n in range(start, stop):
+        far[n] = (means[n, 0] < low[0] or means[n, 0] > high[0] or means[n, 1] < low[1] or means[n, 1] > high[1]
+                  or means[n, 2] < low[2] or means[n, 2] > high[2])
+        huge[n] = max(max(scales[n, 0], scales[n, 1]), scales[n, 2]) > size
+
+
+@njit(cache=True, nogil=True)
+def largest(scales: F32, start: int, stop: int, out: F32) -> None:
+    """The largest scale of each splat."""
+    for n in range(start, stop):
+        out[n] = max(max(scales[n, 0], scales[n, 1]), scales[n, 2])
+
+
+@njit(cache=True, nogil=True)
+def ends(means: F32, chosen: Mask, out: F32) -> None:
+    """Widen the box [2,3] to hold the ``chosen`` of the means."""
+    for n in range(len(means)):
+        if chosen[n]:
+            for k in range(3):
+                out[0, k] = min(out[0, k], means[n, k])
+                out[1, k] = max(out[1, k], means[n, k])
+
+
+@njit(cache=True, nogil=True)
+def cells(means: F32, low: F64, high: F64, scale: np.float32, shape: NDArray[np.int64], start: int, stop: int,
+          cell: I32) -> None:
+    """Flat number [N] of the cell of each mean in a box, -1 where it lies outside."""
+    for n in range(start, stop):
+        number = 0
+        for k in range(3):
+            value = means[n, k]
+            if not low[k] <= value <= high[k]:
+                number = -1
+                break
+            number = number * shape[k] + np.int32(min((value - np.float32(low[k])) * scale, np.float32(shape[k] - 1)))
+        cell[n] = number
+
+
+@njit(cache=True, nogil=True)
+def count_cells(cell: I32, chosen: Mask, count: I32) -> None:
+    """Count the ``chosen`` in each cell; none of them lies outside."""
+    for n in range(len(cell)):
+        if chosen[n]:
+            count[cell[n]] += 1
