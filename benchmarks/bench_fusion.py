@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.fusion_scenes import FAULTS, HOUSE, Recipe, house, make_splats
 from benchmarks.fusion_truth import TrueError, Truth, true_error
 from spatialbench.types import FusionQuality, GaussianSplats, load_protocol
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fused_collision import fused_collision
 from spatialbench.world.fusion import FusedMesh, fuse
 from spatialbench.world.sight import depth_renderer

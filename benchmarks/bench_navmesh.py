@@ -17,7 +17,7 @@ import numpy as np
 
 from spatialbench.physics.navmesh import build_navmesh, find_path, navmesh_backend_status
 from spatialbench.types import NavMesh, TriangleMesh
-from spatialbench.types.protocol import Footprint
+from spatialbench.types.protocol_rules import Footprint
 from spatialbench.world.footprint import footprint
 
 Mesh = tuple[np.ndarray, np.ndarray]

@@ -67,7 +67,7 @@ def walk_over(mesh: TriangleMesh, up: str, settings: NavMeshSettings, backend: s
     """
     from spatialbench.metrics.navigation import navigable_ratio
     from spatialbench.physics.navmesh import build_navmesh, components, find_path, planar_area, rasterise
-    from spatialbench.types.protocol import Footprint
+    from spatialbench.types.protocol_rules import Footprint
     from spatialbench.world.footprint import footprint
 
     rules = Footprint()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.metrics.coverage import hole_rate
-from spatialbench.types.protocol import Usability
+from spatialbench.types.protocol_rules import Usability
 
 __all__ = ["OobResult", "SampleObservation", "close_share", "hole_limit", "observe_sample", "oob_ratio", "usable"]
 

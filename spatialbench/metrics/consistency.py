@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.types.protocol import Consistency
+from spatialbench.types.protocol_rules import Consistency
 
 __all__ = ["brightness_consistency", "color_temperature_constraint", "eps_cosine", "gain", "gray_histogram",
            "hue_histogram"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spatialbench.scene.sky import without_sky
 from spatialbench.types import GaussianSplats, TriangleMesh, World
-from spatialbench.types.protocol import Agreement
+from spatialbench.types.protocol_rules import Agreement
 
 __all__ = ["FrameAgreement", "frame_agreement"]
 

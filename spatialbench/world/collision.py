@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spatialbench.scene.sky import sky_materials
 from spatialbench.types import CollisionMesh, TriangleMesh
-from spatialbench.types.protocol import Crop
+from spatialbench.types.protocol_rules import Crop
 
 __all__ = ["FAR_GAP", "FAR_SHARE", "collision_mesh", "crop_faces", "facing_share", "far_faces", "first_hit_share",
            "sky_materials", "true_facing"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError
 from spatialbench.types import PlanGrid, TriangleMesh
-from spatialbench.types.protocol import Footprint as FootprintSettings
+from spatialbench.types.protocol_rules import Footprint as FootprintSettings
 
 __all__ = ["MAX_CELLS", "Footprint", "fill_holes", "footprint"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world.decide import default_forward, level_rotation
 from spatialbench.world.surfels import Surfels, weighted_quantile
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.types import Camera
-from spatialbench.types.protocol import ScaleRule
+from spatialbench.types.protocol_rules import ScaleRule
 from spatialbench.world.interior import look_directions
 from spatialbench.world.sight import Sight
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.types import GaussianSplats
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world.surfels import Surfels
 
 __all__ = ["median_largest_sigma", "splat_surfels"]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from spatialbench.errors import EmptyWorldError, UnsupportedFormatError
 from spatialbench.scene.sky import without_sky
 from spatialbench.types import GaussianSplats, Scene, TriangleMesh
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world.anchor import anchor_mesh
 from spatialbench.world.sight import RenderedSight, Sight, depth_renderer
 from spatialbench.world.surfels import Surfels, mesh_surfels

@@ -12,7 +12,7 @@ from spatialbench.errors import ConfigError
 from spatialbench.types.camera import Camera
 from spatialbench.types.mesh import TriangleMesh
 from spatialbench.types.placement import Support
-from spatialbench.types.protocol import SupportFinding
+from spatialbench.types.protocol_rules import SupportFinding
 from spatialbench.types.rays import RayCaster
 from spatialbench.world.support_columns import MAX_COLUMNS, CellGrid, Facing, Hits, surfaces_below
 from spatialbench.world.support_outline import edge_crossings

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spatialbench.physics.placement.planner import eroded_candidates
 from spatialbench.types.mesh import TriangleMesh
 from spatialbench.types.placement import Support
-from spatialbench.types.protocol import SupportFinding
+from spatialbench.types.protocol_rules import SupportFinding
 from spatialbench.types.rays import RayCaster
 from spatialbench.world.support_annotation import annotated_support, lift_image_polygon
 from spatialbench.world.support_columns import (

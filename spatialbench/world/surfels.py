@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 
 __all__ = ["Surfels", "mesh_surfels", "weighted_quantile"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world.interior import InteriorAnalysis, analyse_interior
 from spatialbench.world.surfels import Surfels
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spatialbench.types import CollisionMesh, FusionQuality
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 
 __all__ = ["collision_warnings", "fusion_warnings"]
 

@@ -20,8 +20,8 @@ from spatialbench.report.leaderboard.tables import print_rows
 from spatialbench.runs.batch import read_finished
 from spatialbench.runs.batch.lock import hold
 from spatialbench.runs.batch.unitfile import inputs_digest
+from spatialbench.runs.folder_plan import plan_folder
 from spatialbench.runs.gather import gather
-from spatialbench.runs.suite import plan_folder
 from spatialbench.types import Status
 from spatialbench.types.strict import read_yaml
 from tests.runs.batch.batch_worlds import batch, exact_files, make_world, make_worlds, quick_protocol_file

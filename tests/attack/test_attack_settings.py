@@ -8,7 +8,7 @@ import pytest
 
 from spatialbench.errors import ConfigError, MissingInputError, UsageError
 from spatialbench.types import load_case, load_protocol
-from spatialbench.types.protocol import Consistency
+from spatialbench.types.protocol_rules import Consistency
 from spatialbench.world import FrameOverrides
 
 NAME = "happyworld-spatial-1-fast"

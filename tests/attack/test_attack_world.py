@@ -11,7 +11,7 @@ import pytest
 from spatialbench.errors import ConfigError
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import Camera, PlanGrid, TriangleMesh, level_pose
-from spatialbench.types.protocol import CameraFinding, Footprint, SupportFinding
+from spatialbench.types.protocol_rules import CameraFinding, Footprint, SupportFinding
 from spatialbench.world.camera import _horizontal
 from spatialbench.world.footprint import _distinct, footprint
 from spatialbench.world.interior import analyse_interior

@@ -96,7 +96,7 @@ def test_b47_a_lip_neither_sinks_nor_lifts_a_plate(data_dir: Path) -> None:
 def test_b47_the_height_is_that_of_the_top_and_not_of_its_lip(data_dir: Path) -> None:
     from spatialbench.renderers.raycast import MeshRayCaster
     from spatialbench.scene import load_scene
-    from spatialbench.types.protocol import SupportFinding
+    from spatialbench.types.protocol_rules import SupportFinding
     from spatialbench.world.supports import annotated_support, find_supports
 
     mesh = load_scene(data_dir / "reports" / "placement" / "lip_table.obj").mesh

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spatialbench.metrics.bounds import SampleObservation, close_share, hole_limit, observe_sample, oob_ratio, usable
-from spatialbench.types.protocol import Usability
+from spatialbench.types.protocol_rules import Usability
 
 S = Usability()
 

@@ -15,7 +15,7 @@ from spatialbench.metrics.consistency import (
     gray_histogram,
     hue_histogram,
 )
-from spatialbench.types.protocol import Consistency
+from spatialbench.types.protocol_rules import Consistency
 
 # |x| = 1 for a one-hot histogram, so cos(x,x) = 1/(1 + 1e-8)^2 = 1 - 2e-8, and the gain's slope at 1 is 15:
 # a frame like the first scores 1 - 15 * 2e-8 = 1 - 3e-7. A spread of B bins has |x| >= 1/sqrt(B).

@@ -28,7 +28,7 @@ from spatialbench.physics.navmesh import (
 )
 from spatialbench.physics.navmesh._engine import ModuleFailure
 from spatialbench.types import NavMeshSettings, TriangleMesh
-from spatialbench.types.protocol import Footprint as FootprintSettings
+from spatialbench.types.protocol_rules import Footprint as FootprintSettings
 from spatialbench.world.footprint import Footprint, footprint
 
 OWN = Path(__file__).parent.parent / "data" / "navmesh"

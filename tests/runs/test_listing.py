@@ -3,8 +3,9 @@
 import json
 import struct
 
+from spatialbench.runs.folder_plan import plan_folder
 from spatialbench.runs.listing import Contents, list_files
-from spatialbench.runs.suite import plan_folder, plan_suite
+from spatialbench.runs.suite import plan_suite
 from spatialbench.scene.world_files import WorldFiles, world_files
 from spatialbench.types.suite import load_suite
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spatialbench.errors import MissingInputError, UsageError
+from spatialbench.runs.folder_plan import _ids, plan_folder
 from spatialbench.runs.listing import list_files, matcher, nearest
-from spatialbench.runs.suite import _ids, plan_folder, plan_suite
+from spatialbench.runs.suite import plan_suite
 from spatialbench.types.suite import load_suite
 
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"

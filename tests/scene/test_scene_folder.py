@@ -15,7 +15,7 @@ from spatialbench.scene.pair import overlap
 from spatialbench.scene.sky import flag_sky, sky_named
 from spatialbench.scene.world_files import world_files
 from spatialbench.types import GaussianSplats, Material, TriangleMesh
-from spatialbench.types.protocol import Crop
+from spatialbench.types.protocol_rules import Crop
 from spatialbench.world.collision import collision_mesh
 
 

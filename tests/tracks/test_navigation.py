@@ -13,7 +13,7 @@ from spatialbench.tracks import load_tracks
 from spatialbench.tracks.spatial.inventory import INVENTORY
 from spatialbench.tracks.spatial.navigation import navigable_outcome
 from spatialbench.types import Status, TriangleMesh, load_protocol
-from spatialbench.types.protocol import Crop
+from spatialbench.types.protocol_rules import Crop
 from spatialbench.world.collision import collision_mesh, far_faces
 from spatialbench.world.footprint import footprint
 from tests import analytic as A

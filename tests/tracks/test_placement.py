@@ -13,7 +13,7 @@ from spatialbench.observe.evaluate import evaluate
 from spatialbench.physics.placement import workers
 from spatialbench.tracks import load_tracks
 from spatialbench.types import Status, TriangleMesh, load_protocol
-from spatialbench.types.protocol import Crop
+from spatialbench.types.protocol_rules import Crop
 from spatialbench.world.collision import collision_mesh
 from spatialbench.world.support_choice import Anchored, supports_of
 from tests.physics.placement_scenes import box, join

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spatialbench.types import Material, TriangleMesh
-from spatialbench.types.protocol import Crop
+from spatialbench.types.protocol_rules import Crop
 from spatialbench.world.collision import (
     collision_mesh,
     crop_faces,

@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world import FrameOverrides, _kernels, build_world
 from spatialbench.world.camera import look_around
 from spatialbench.world.decide import default_forward

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spatialbench.errors import CorruptInputError
 from spatialbench.types import PlanGrid, TriangleMesh
-from spatialbench.types.protocol import Footprint as FootprintSettings
+from spatialbench.types.protocol_rules import Footprint as FootprintSettings
 from spatialbench.world import footprint as module
 from spatialbench.world.footprint import fill_holes, footprint
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spatialbench.renderers.backends import Renderer, open_renderer
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fusion import FusedMesh, fuse
 from tests import analytic as A
 from tests.worlds import moved

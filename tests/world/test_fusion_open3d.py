@@ -12,7 +12,7 @@ import pytest
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.renderers.backends import open_renderer
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fusion import FusedMesh, fuse, open3d_backend
 from tests import analytic as A
 

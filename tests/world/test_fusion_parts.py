@@ -14,7 +14,7 @@ from spatialbench.errors import UsageError
 from spatialbench.renderers.backends import Renderer
 from spatialbench.renderers.trajectories import cube_faces
 from spatialbench.types import Camera, TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fusion import _kernels
 from spatialbench.world.fusion.depths import Depths, cube_depths
 from spatialbench.world.fusion.grid import Grid, make_grid

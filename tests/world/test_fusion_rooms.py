@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spatialbench.renderers.backends import open_renderer
 from spatialbench.scene import load_scene
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fusion import FusedMesh, _kernels, fuse
 from tests.worlds import TO_Y_UP, moved
 

@@ -12,7 +12,7 @@ from benchmarks.fusion_scenes import FAULTS, HOUSE, Recipe, house, make_splats
 from benchmarks.fusion_truth import Truth, true_error
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 
 pytest.importorskip("embreex")
 

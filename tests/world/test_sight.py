@@ -8,7 +8,7 @@ import numpy as np
 
 from spatialbench.renderers import open_renderer
 from spatialbench.renderers.raycast import MeshRayCaster
-from spatialbench.types.protocol import ScaleRule
+from spatialbench.types.protocol_rules import ScaleRule
 from spatialbench.world.decide import level_rotation
 from spatialbench.world.probe import enclosure_at, level_ranges, nine_rays
 from spatialbench.world.sight import RenderedSight

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from spatialbench.scene import load_scene
 from spatialbench.types import GaussianSplats, load_protocol
-from spatialbench.types.protocol import CameraFinding
+from spatialbench.types.protocol_rules import CameraFinding
 from spatialbench.world.interior import analyse_interior
 from spatialbench.world.splat_anchor import anchor_splats
 from spatialbench.world.splat_surfels import median_largest_sigma, splat_surfels

@@ -10,7 +10,7 @@ import pytest
 from spatialbench.errors import ConfigError
 from spatialbench.physics.placement import plan_trials, run_plan
 from spatialbench.types import Camera, PlacementSettings, TriangleMesh, look_at_pose
-from spatialbench.types.protocol import SupportFinding
+from spatialbench.types.protocol_rules import SupportFinding
 from spatialbench.world import supports as module
 from spatialbench.world.supports import annotated_support, find_supports, lift_image_polygon
 from tests.physics.brute_rays import BruteRayCaster

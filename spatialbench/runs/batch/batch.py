@@ -20,11 +20,12 @@ from spatialbench.runs.batch.planfile import BatchPlan
 from spatialbench.runs.batch.ray_cluster import RayOptions
 from spatialbench.runs.batch.ray_executor import RayExecutor
 from spatialbench.runs.batch.remote import RemoteWorlds, open_remote
+from spatialbench.runs.folder_plan import plan_folder
 from spatialbench.runs.scorer_service.service import ScorerService, wants_service
 from spatialbench.runs.scoring import Scoring
 from spatialbench.runs.single import check_protocol, prepare
 from spatialbench.runs.store import check_folder, prepare_folder
-from spatialbench.runs.suite import plan_folder, plan_suite
+from spatialbench.runs.suite import plan_suite
 from spatialbench.types import load_protocol
 from spatialbench.types.profile import ExporterProfile
 from spatialbench.types.suite import load_suite

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import UsageError
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 
 if TYPE_CHECKING:
     from spatialbench.renderers.backends import Renderer

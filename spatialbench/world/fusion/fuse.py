@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.types.world import FusionQuality
 from spatialbench.world.fusion.depths import Depths
 from spatialbench.world.fusion.grid import Grid, make_grid

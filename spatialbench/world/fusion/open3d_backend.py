@@ -20,7 +20,7 @@ import numpy as np
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.types import TriangleMesh
-from spatialbench.types.protocol import Fusion
+from spatialbench.types.protocol_rules import Fusion
 from spatialbench.world.fusion.depths import Depths
 from spatialbench.world.fusion.grid import Grid
 from spatialbench.world.fusion.sheets import Sheets, without_small_pieces

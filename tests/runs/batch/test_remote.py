@@ -17,7 +17,7 @@ from spatialbench.runs.batch import BatchOptions, open_batch, remote
 from spatialbench.runs.batch.keys import hash_file
 from spatialbench.runs.batch.ray_actor import UnitRunner
 from spatialbench.runs.batch.remote import fetch, is_url, open_remote
-from spatialbench.runs.suite import plan_folder
+from spatialbench.runs.folder_plan import plan_folder
 from tests.runs.batch.batch_worlds import exact_files, make_world, make_worlds, quick_protocol_file
 from tests.runs.batch.test_batch_faults import Listener
 
