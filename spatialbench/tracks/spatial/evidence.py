@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import CorruptInputError, MissingInputError, UnsupportedFormatError
+from spatialbench.errors import CorruptInputError
 from spatialbench.metrics.editing import Operation, chosen_views
+from spatialbench.tracks.spatial.evidence_files import (
+    Masks,
+    npz_members,
+    open_npz,
+    read_array,
+    read_json,
+    read_masks,
+)
 from spatialbench.types import EditCase, ExpandCase, Protocol
 from spatialbench.types.evidence import VIEW
 
@@ -24,13 +28,8 @@ __all__ = ["PROBES", "EditGiven", "ExpandGiven", "Judged", "Masks", "edit_eviden
 
 PROBES = 6
 """Origin probes: the six cube faces."""
-Mask = NDArray[np.bool_]
-Masks = tuple["Mask | None", ...]
 _MAX_VIEWS = 100
-_MAX_ARRAY = 1 << 29
-_MAX_JSON = 1 << 20
 _REWARDS = ("junction_after", "origin_before", "origin_after", "path_before", "path_after")
-_MODES = ("1", "L", "P", "RGB", "RGBA")
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,9 @@ def edit_evidence(case: EditCase | None, files: Mapping[str, Path], protocol: Pr
         low, high = np.array(given.target_box.low), np.array(given.target_box.high)
         box = ((low + high) / 2, high - low)
     probe = protocol.views.probe_size
-    probes = _masks(files, "probe_masks", PROBES, (probe, probe))
-    before = _masks(files, "masks_before", rule.orbit_views, (lens.height, lens.width))
-    after = _masks(files, "masks_after", rule.orbit_views, (lens.height, lens.width))
+    probes = read_masks(files, "probe_masks", PROBES, (probe, probe))
+    before = read_masks(files, "masks_before", rule.orbit_views, (lens.height, lens.width))
+    after = read_masks(files, "masks_after", rule.orbit_views, (lens.height, lens.width))
     views: tuple[int, ...] | None = tuple(range(PROBES))
     if case.operation != "global":
         located = before if located_in(case.operation) == "before" else after
@@ -150,15 +149,15 @@ def expand_evidence(case: ExpandCase | None, files: Mapping[str, Path], protocol
     if case is None or "rewards" not in files:
         return ExpandGiven()
     path, rewards = files["rewards"], {}
-    with _npz(path) as archive:
-        names = _members(archive)
+    with open_npz(path) as archive:
+        names = npz_members(archive)
         unknown = sorted(set(names) - set(_REWARDS))
         if unknown:
             raise CorruptInputError(f"holds '{unknown[0]:.60}', which no metric reads", where=str(path),
                                     todo=f"Known: {', '.join(_REWARDS)}")
         for name in names:
             frames = protocol.expansion.path_frames if name.startswith("path") else protocol.views.ring_frames
-            array = _read(archive, path, name, (frames,), "f").astype(np.float64)
+            array = read_array(archive, path, name, (frames,), "f").astype(np.float64)
             if not np.isfinite(array).all():
                 raise CorruptInputError("holds rewards that are not finite", where=f"{path}, {name}",
                                         todo="Give a number for each frame")
@@ -169,53 +168,8 @@ def expand_evidence(case: ExpandCase | None, files: Mapping[str, Path], protocol
     return ExpandGiven(rewards)
 
 
-def _masks(files: Mapping[str, Path], key: str, views: int, size: tuple[int, int]) -> Masks | None:
-    """One mask a view [H,W]; None for a view without one."""
-    if key in files:
-        with _npz(files[key]) as archive:
-            stack = _read(archive, files[key], "masks", (views, *size), "bui")
-        return tuple(m != 0 if m.any() else None for m in stack)
-    numbers = {int(name.rpartition(".")[2]): path for name, path in files.items() if name.startswith(f"{key}.")}
-    if not numbers:
-        return None
-    last = max(numbers)
-    if last >= views:
-        raise CorruptInputError(f"is of view {last}, and there are {views} from 00", where=str(numbers[last]),
-                                todo="Number them as the frames that --frames writes")
-    return tuple(_mask(numbers[k], size) if k in numbers else None for k in range(views))
-
-
-def _mask(path: Path, size: tuple[int, int]) -> Mask | None:
-    """A PNG as mask: at least half of white is target; transparent pixels are not."""
-    from PIL import Image
-
-    _present(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=["PNG"]) as image:
-                if (image.height, image.width) != size:
-                    raise CorruptInputError(f"is {image.width}x{image.height}, and the view {size[1]}x{size[0]}",
-                                            where=str(path), todo="Segment the frames that --frames writes")
-                if image.mode not in _MODES:
-                    raise UnsupportedFormatError(f"is a PNG of the mode '{image.mode}'", where=str(path),
-                                                 todo="Write 8-bit gray: 255 on the target, 0 elsewhere")
-                clear = np.asarray(image.convert("RGBA"))[..., 3] < 128
-                mask = (np.asarray(image.convert("L")) >= 128) & ~clear
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise CorruptInputError(f"is no PNG that can be read ({error})", where=str(path),
-                                todo="Write the mask again") from None
-    return mask if mask.any() else None
-
-
 def _judge(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> Judged:
-    _present(path)
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise CorruptInputError("is larger than 1 MiB", where=str(path), todo="Give answers only")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CorruptInputError(f"is no JSON ({error})", where=str(path), todo="Write it again") from None
+    data = read_json(path)
     keys = ("views", "before", "after")
     if not isinstance(data, dict) or set(data) - set(keys) or not {"views", "after"} <= set(data):
         raise CorruptInputError(f"must hold {', '.join(keys)} ('before' may be left out)", where=str(path),
@@ -245,16 +199,16 @@ def _some_views(said: object, path: Path, protocol: Protocol) -> tuple[int, ...]
 
 def _array_views(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> tuple[int, ...]:
     """The views that a file says its arrays are of: those that are looked at, or any where these are not known yet."""
-    with _npz(path) as archive:
-        said = _read(archive, path, "views", (None,), "iu").tolist()
+    with open_npz(path) as archive:
+        said = read_array(archive, path, "views", (None,), "iu").tolist()
     views = _some_views(said, path, protocol) if views is None else views
     _same_views(said, views, path)
     return views
 
 
 def _of_views(path: Path, name: str, views: tuple[int, ...], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    with _npz(path) as archive:
-        return _read(archive, path, name, (len(views), *shape), "f")
+    with open_npz(path) as archive:
+        return read_array(archive, path, name, (len(views), *shape), "f")
 
 
 def _tokens(path: Path, name: str, views: tuple[int, ...]) -> NDArray[np.float32]:
@@ -274,49 +228,3 @@ def _same_views(said: object, views: tuple[int, ...], path: Path) -> None:
                                 todo="Give it for these views, in this order")
 
 
-def _present(path: Path) -> None:
-    if not path.is_file():
-        raise MissingInputError("no such file, and the case names it as evidence", where=str(path),
-                                todo="Correct the path, which is relative to the case file")
-
-
-def _npz(path: Path) -> zipfile.ZipFile:
-    _present(path)
-    try:
-        return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise CorruptInputError(f"is no npz file ({error})", where=str(path),
-                                todo="Write it with numpy.savez_compressed") from None
-
-
-def _members(archive: zipfile.ZipFile) -> list[str]:
-    return sorted(n.removesuffix(".npy") for n in archive.namelist())
-
-
-def _read(archive: zipfile.ZipFile, path: Path, name: str, shape: tuple[int | None, ...], kinds: str) -> NDArray[Any]:
-    """One array; its header is checked before its data are read. ``None`` in ``shape`` stands for any length."""
-    where = f"{path}, {name}"
-    try:
-        with archive.open(f"{name}.npy") as f:
-            version = np.lib.format.read_magic(f)
-            header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-            have, fortran, dtype = header(f)
-            fits = len(have) == len(shape) and all(b is None or a == b for a, b in zip(have, shape, strict=True))
-            if not fits or dtype.kind not in kinds:
-                words = "x".join("any" if n is None else str(n) for n in shape)
-                raise CorruptInputError(f"is {dtype} {'x'.join(map(str, have))}, and must be {words} of kind "
-                                        f"{' or '.join(kinds)}", where=where, todo="Correct it")
-            count = int(np.prod(have, dtype=object))
-            if count * dtype.itemsize > _MAX_ARRAY:
-                raise CorruptInputError(f"holds {count:,} values, more than {_MAX_ARRAY >> 20} MiB", where=where,
-                                        todo="Give fewer or smaller ones")
-            data = f.read(count * dtype.itemsize)
-    except KeyError:
-        raise CorruptInputError(f"holds no array '{name}'", where=str(path),
-                                todo=f"It has: {', '.join(_members(archive))[:200]}") from None
-    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
-            zlib.error) as error:
-        raise CorruptInputError(f"cannot be read ({error})", where=where, todo="Write it again") from None
-    if len(data) != count * dtype.itemsize:
-        raise CorruptInputError("is cut off", where=where, todo="Write it again")
-    return np.frombuffer(data, dtype).reshape(have, order="F" if fortran else "C")

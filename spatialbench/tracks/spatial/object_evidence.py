@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,16 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import ConfigError, CorruptInputError
 from spatialbench.metrics.object_pixels import fitted_mask, polygon_mask
-from spatialbench.tracks.spatial.evidence import Mask, Masks, _mask, _masks, _npz, _present, _read
+from spatialbench.tracks.spatial.evidence_files import (
+    Mask,
+    Masks,
+    check_present,
+    open_npz,
+    read_array,
+    read_json,
+    read_mask,
+    read_masks,
+)
 from spatialbench.types import Protocol, SnapshotCase
 from spatialbench.types.evidence import VIEW
 from spatialbench.types.object_case import ObjectAnnotation
@@ -25,7 +33,6 @@ ANSWERS = ("inside_scene", "target_visible", "artifact_free", "complete")
 Answers = tuple["Mapping[str, bool] | None", ...]
 _FILES = ("judge", "rewards", "tracks")
 _MAX_VIEWS = 100
-_MAX_JSON = 1 << 20
 _MAX_PIXELS = 1 << 26
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -100,8 +107,8 @@ def _of_object(of: ObjectAnnotation, files: Mapping[str, Path], protocol: Protoc
     elif "mask" in files:
         place, source = _annotated(files["mask"], lens.width, lens.height), "mask"
     elif "probe_mask" in files:
-        place, source = _mask(files["probe_mask"], (lens.height, lens.width)), "evidence"
-    masks = _masks(files, "masks", orbit, (lens.height, lens.width))
+        place, source = read_mask(files["probe_mask"], (lens.height, lens.width)), "evidence"
+    masks = read_masks(files, "masks", orbit, (lens.height, lens.width))
     answers = rewards = tracks = None
     if "judge" in files:
         answers = _answers(files["judge"], orbit)
@@ -117,7 +124,7 @@ def _of_object(of: ObjectAnnotation, files: Mapping[str, Path], protocol: Protoc
 
 def _annotated(path: Path, width: int, height: int) -> NDArray[np.bool_]:
     """A mask of the first view that may have another size."""
-    _present(path)
+    check_present(path)
     with path.open("rb") as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(_PNG) or head[12:16] != b"IHDR":
@@ -126,7 +133,7 @@ def _annotated(path: Path, width: int, height: int) -> NDArray[np.bool_]:
     if not 0 < w * h <= _MAX_PIXELS or abs(w * height - h * width) > max(width, height):
         raise CorruptInputError(f"is {w}x{h}, and the view {width}x{height}", where=str(path),
                                 todo="Give it the view's shape, at most 64 megapixels")
-    mask = _mask(path, (h, w))
+    mask = read_mask(path, (h, w))
     mask = None if mask is None else fitted_mask(mask, width, height)
     if mask is None or not mask.any():
         raise CorruptInputError("has no pixel on the object", where=str(path), todo="Paint the object white")
@@ -134,13 +141,7 @@ def _annotated(path: Path, width: int, height: int) -> NDArray[np.bool_]:
 
 
 def _answers(path: Path, orbit: int) -> Answers:
-    _present(path)
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise CorruptInputError("is larger than 1 MiB", where=str(path), todo="Give answers only")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CorruptInputError(f"is no JSON ({error})", where=str(path), todo="Write it again") from None
+    data = read_json(path)
     if not isinstance(data, dict) or set(data) != {"views", *ANSWERS}:
         raise CorruptInputError(f"must hold views, {', '.join(ANSWERS)}", where=str(path),
                                 todo='Write {"views": [0, 1], "inside_scene": [true, true], ...}')
@@ -158,10 +159,10 @@ def _answers(path: Path, orbit: int) -> Answers:
 
 def _array(path: Path, name: str, orbit: int, shape: tuple[int | None, ...]
            ) -> tuple[tuple[int, ...], NDArray[np.float64]]:
-    with _npz(path) as archive:
-        said = _read(archive, path, "views", (None,), "iu").tolist()
+    with open_npz(path) as archive:
+        said = read_array(archive, path, "views", (None,), "iu").tolist()
         views = tuple(said) if name == "tracks" else _views(said, orbit, path)
-        return views, _read(archive, path, name, (len(views), *shape[1:]), "f").astype(np.float64)
+        return views, read_array(archive, path, name, (len(views), *shape[1:]), "f").astype(np.float64)
 
 
 def _views(said: Any, orbit: int, path: Path) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spatialbench.metrics.harmonic import inverse_dispersion, place_dispersion, place_f1, place_recall, usable_recall
+from spatialbench.metrics.ruling import Ruling
 from spatialbench.observe import Observations, Outcome, unavailable
 from spatialbench.tracks.spatial.gating import invalidated, world_flags
 from spatialbench.tracks.spatial.inventory import spatial_metric
@@ -38,10 +39,7 @@ def place_recall_of_world(obs: Observations) -> Outcome:
     """M38, eq. (50)-(51): usable and scored slots of eight; only the geometric part without HPSv3."""
     if blocked := _blocked(obs):
         return blocked
-    plan: LocationPlan = obs.get("spatial.locations")
-    rewards: PlaceRewards = obs.get("spatial.place_rewards")
-    scored = [k in rewards.slots for k in range(len(plan.usable_slots))]
-    return _outcome(obs, place_recall(plan.usable_slots, scored, True, len(scored)))
+    return _outcome(obs, _recall(obs))
 
 
 @spatial_metric("M39", observations=_OBSERVED, scorers=("hpsv3",), reads=_READS)
@@ -49,10 +47,7 @@ def place_hpsv3_f1(obs: Observations) -> Outcome:
     """M39, eq. (52): harmonic combination of inverse reward spread and place recall."""
     if blocked := _blocked(obs):
         return blocked
-    plan: LocationPlan = obs.get("spatial.locations")
-    rewards: PlaceRewards = obs.get("spatial.place_rewards")
-    scored = [k in rewards.slots for k in range(len(plan.usable_slots))]
-    recall = place_recall(plan.usable_slots, scored, True, len(scored))
+    recall = _recall(obs)
     origin, means = _means(obs)
     spread = place_dispersion(origin, means)
     more = {} if spread.value is None else {"precision": inverse_dispersion(spread.value), "spread": spread.value}
@@ -73,6 +68,13 @@ def _blocked(obs: Observations) -> Outcome | None:
                    flags=world_flags(obs), geometry=obs.world.seen_geometry)
 
 
+def _recall(obs: Observations) -> Ruling:
+    plan: LocationPlan = obs.get("spatial.locations")
+    rewards: PlaceRewards = obs.get("spatial.place_rewards")
+    scored = [k in rewards.slots for k in range(len(plan.usable_slots))]
+    return place_recall(plan.usable_slots, scored, True, len(scored))
+
+
 def _means(obs: Observations) -> tuple[float, list[float]]:
     rewards: PlaceRewards = obs.get("spatial.place_rewards")
     return float(rewards.origin.mean()), [float(r.mean()) for r in rewards.locations]
@@ -88,7 +90,7 @@ def _counts(plan: LocationPlan) -> dict[str, int]:
     return {"usable_locations": sum(plan.usable_slots), "slots": len(plan.usable_slots), "tried": len(plan.tried)}
 
 
-def _outcome(obs: Observations, ruling: Any, **more: Any) -> Outcome:
+def _outcome(obs: Observations, ruling: Ruling, **more: Any) -> Outcome:
     plan: LocationPlan = obs.get("spatial.locations")
     return ruled_outcome(ruling, components={**_geometry(plan), **more}, counts=_counts(plan),
                          flags=(*world_flags(obs), *substitutes(obs, "hpsv3")), geometry=obs.world.seen_geometry)
