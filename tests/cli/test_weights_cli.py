@@ -63,7 +63,7 @@ def test_list_fetch_verify(run: Run, tmp_path: Path) -> None:
     assert code == 0 and "CC-BY-NC-4.0" in out and "non-commercial" in out and str(tmp_path) in out
     assert "Tracker; needed by tapip3d, M19" in out
     with hub() as h:
-        code, out, err = run("fetch", "--for", "M19", "--json", url=h.url)
+        code, out, err = run("fetch", "--for", "tapip3d", "--json", url=h.url)
         assert code == 0 and "tapip3d: Tracker; licence MIT" in err
         files = json.loads(out)["weights"]["tapip3d"]
         assert [(f["outcome"], f["sha256"]) for f in files] == [

@@ -199,8 +199,9 @@ def test_the_real_image_settings_are_accepted(clip_weights: Path, tmp_path: Path
                 "feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.48145466, 0.4578275, 0.40821073],
                 "image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "size": 224}
     text = json.dumps(settings, indent=2) + "\n"
-    packaged = yaml.safe_load(config_path("weights", "clip").read_text("utf-8"))["weights"]
-    pins = {f["sha256"] for e in packaged for f in e["files"] if f["path"] == "preprocessor_config.json"}
+    packaged = yaml.safe_load(config_path("weights", "scorers").read_text("utf-8"))["weights"]
+    pins = {f["sha256"] for e in packaged if e["id"].startswith("clip-") for f in e["files"]
+            if f["path"] == "preprocessor_config.json"}
     assert pins == {hashlib.sha256(text.encode()).hexdigest()}
     folder = copied(clip_weights / "small" / "clip-l14", tmp_path / "clip-l14", "preprocessor_config.json")
     (folder / "preprocessor_config.json").write_bytes(text.encode())
