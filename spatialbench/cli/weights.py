@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,7 @@ def fetch(ids: tuple[str, ...], everything: bool, purposes: tuple[str, ...], acc
     if everything:
         chosen += [e.id for e in load_lock().weights]
     if not chosen and purposes:
-        click.echo(f"{', '.join(purposes)}: no weights are needed", err=True)
+        click.echo(f"{', '.join(purposes)}: no weights are needed{_asks_judge(purposes)}", err=True)
     elif not chosen:
         raise UsageError("nothing is named", todo="Name ids (spatialbench weights list), --for METRIC or --all")
     entries = [weights_entry(i) for i in dict.fromkeys(chosen)]
@@ -85,6 +87,8 @@ def fetch(ids: tuple[str, ...], everything: bool, purposes: tuple[str, ...], acc
     for entry in entries:
         click.echo(f"{entry.id}: {entry.model}; licence {entry.licence}"
                    f"{f' ({entry.asks})' if entry.asks else ''}; size {_size(entry.bytes)}", err=True)
+    for extra, scorers in _extras(e.id for e in entries).items():
+        click.echo(f'{", ".join(scorers)}: needs packages too: pip install "spatialbench[{extra}]"', err=True)
     with progress_line(not as_json) as tell:
         done = fetch_weights([e.id for e in entries], settings.weights, accept_licence=accept_licence,
                              offline=settings.offline, said=lambda line: click.echo(line, err=True),
@@ -190,6 +194,26 @@ def _of(purpose: str) -> list[str]:
     return [e for s in named if s in scorer_specs() for e in _weights_of(s)]
 
 
+def _asks_judge(purposes: Iterable[str]) -> str:
+    from spatialbench.observe import REGISTRY
+    from spatialbench.scorers.catalogue import JUDGE
+    from spatialbench.scorers.registry import scorer_specs
+
+    asked = any(JUDGE in REGISTRY.metric(p).spec.scorers for p in purposes if p not in scorer_specs())
+    return ", but a judge (docs/judges.md)" if asked else ""
+
+
+def _extras(entries: Iterable[str]) -> dict[str, list[str]]:
+    """Extra of spatialbench -> scorers that need it, of those that use these entries and lack a package."""
+    from spatialbench.scorers.registry import scorer_specs
+
+    chosen, out = set(entries), dict[str, list[str]]()
+    for spec in scorer_specs().values():
+        if chosen & set(spec.weights) and any(find_spec(p) is None for p in spec.packages):
+            out.setdefault(spec.extra, []).append(spec.id)
+    return out
+
+
 def _row(entry: WeightsEntry, at: Path, needed: tuple[tuple[str, ...], tuple[str, ...]]) -> dict[str, Any]:
     return {"id": entry.id, "model": entry.model, "scorers": list(needed[0]), "metrics": list(needed[1]),
             "licence": entry.licence, "commercial": entry.commercial, "gated": entry.gated,
@@ -201,9 +225,11 @@ def _state(entry: WeightsEntry, at: Path) -> str:
     from spatialbench.scorers.weights import file_path, weights_missing
 
     paths = [file_path(entry, f, at) for f in entry.files]
-    there = [p for p in paths if p is not None and p.is_file()]
+    there = [p for p in paths if p is not None and os.path.isfile(p)]
     if not weights_missing(entry.id, at):
         return "here, in its package" if all(f.package for f in entry.files) else "here"
+    if "cannot be read" in weights_missing(entry.id, at):
+        return "cannot be read"
     if not there:
         return "its package is not installed" if all(f.package for f in entry.files) else "not here"
     return "in part" if len(there) < len(paths) else "wrong size"

@@ -29,13 +29,14 @@ from spatialbench.report.data import (
 from spatialbench.report.object_cards import object_cards
 from spatialbench.report.plates import plate_pictures
 from spatialbench.runs.machine import machine_info, versions
+from spatialbench.runs.scoring import LentJudge, Scoring, scorers_used
 from spatialbench.runs.single import backends_used
 from spatialbench.types import Measurement, protocol_hash, to_uint8
 
 if TYPE_CHECKING:
     from spatialbench.runs import RunResult
 
-__all__ = ["collect"]
+__all__ = ["collect", "scorer_rows"]
 
 LEVELS = {"W1": "Generative construction", "W2": "Interactive simulation", "W3": "State persistence",
           "W4": "Programmable dynamics", "W5": "Scalable shared world"}
@@ -72,7 +73,20 @@ def collect(result: RunResult) -> ReportData:
         warnings=result.report.warnings,
         inputs=[(f.name, f.bytes, f.sha256) for f in result.report.files],
         machine=[(k, str(v)) for k, v in {**machine_info(), **versions()}.items()],
-        backends=list(backends_used(result).items()))
+        backends=list(backends_used(result).items()), scorers=scorer_rows(result.options.scoring, result.judge))
+
+
+def scorer_rows(scoring: Scoring, judge: LentJudge | None) -> list[tuple[str, str]]:
+    """Learned scorers and the judge that were used, and in a few words with what."""
+    used = scorers_used(scoring, judge)
+    rows = []
+    for id, about in used.get("scorers", {}).items():
+        files = [f"{name} {digest[:12]}" for name, digest in about.items() if "/" in name and len(digest) == 64]
+        rows.append((id, "; ".join([about.get("model", about.get("given", "")), *files])))
+    if "judge" in used:
+        said = used["judge"]
+        rows.append(("judge", "; ".join([f"{said['model']} at {said['endpoint']}", *said["doubts"]])))
+    return rows
 
 
 def _preview_note(result: RunResult) -> str:

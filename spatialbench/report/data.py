@@ -260,6 +260,7 @@ class ReportData:
     panorama_fov_deg : across the width of a frame.
     repairs : name, count, note. ``inputs`` : name, bytes, sha256. ``machine`` : key, value.
     backends : what for, name and version.
+    scorers : learned scorers and the judge that were used: id, and with what.
     """
 
     title: str
@@ -293,3 +294,4 @@ class ReportData:
     inputs: Sequence[tuple[str, int, str]] = ()
     machine: Sequence[tuple[str, str]] = ()
     backends: Sequence[tuple[str, str]] = ()
+    scorers: Sequence[tuple[str, str]] = ()

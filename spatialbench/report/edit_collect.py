@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import spatialbench
 from spatialbench.observe import REGISTRY
-from spatialbench.report.collect import LEVELS
+from spatialbench.report.collect import LEVELS, scorer_rows
 from spatialbench.report.data import DecisionRow, GateRow, GroupRow, MetricRow, ReportData
 from spatialbench.report.edit_pictures import PictureRow, holes_row, pair_row
 from spatialbench.report.expand_plan import GrowthPlan
@@ -91,7 +91,7 @@ def pair_head(result: PairResult, kept: Sequence[str] = ()) -> ReportData:
         warnings=warnings,
         inputs=[(f"{role}: {f.name}", f.bytes, f.sha256) for role, r in result.reports.items() for f in r.files],
         machine=[(k, str(v)) for k, v in {**machine_info(), **versions()}.items()],
-        backends=list(backends_of(result).items()))
+        backends=list(backends_of(result).items()), scorers=scorer_rows(result.options.scoring, result.judge))
 
 
 def _note(result: PairResult, kept: Sequence[str]) -> str:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from spatialbench.aggregate.rounding import DASH, half_up
 from spatialbench.report.data import GroupRow, MetricRow
 from spatialbench.types.measurement import Status
+from spatialbench.types.scoring import SUBSTITUTE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["DASH", "STATUS_WORDS", "cause_words", "component_text", "degrees", "file_size", "metres", "number",
-           "percent", "plain_words", "status_counts", "terminal_table", "value"]
+__all__ = ["DASH", "STATUS_WORDS", "cause_words", "component_text", "degrees", "file_size", "flag_words", "metres",
+           "number", "percent", "plain_words", "status_counts", "terminal_table", "value"]
 
 STATUS_WORDS = {
     Status.MEASURED: "a value was measured",
@@ -95,6 +96,13 @@ def file_size(n: int) -> str:
 def plain_words(name: str) -> str:
     """An identifier as words: ``footprint_median`` reads ``footprint median``."""
     return name.replace("_", " ").strip()
+
+
+def flag_words(name: str) -> str:
+    """A flag of a measurement as words; of a stand-in its id stays as it is written in a protocol."""
+    if name.startswith(SUBSTITUTE):
+        return f"stand-in {name.removeprefix(SUBSTITUTE)}"
+    return plain_words(name)
 
 
 def cause_words(name: str) -> str:

@@ -45,6 +45,8 @@ def sentence(metric: MetricRow, data: ReportData) -> str:
     made = _MAKERS[metric.id](data) if metric.id in _MAKERS else ""
     if made:
         return made
+    if metric.id == "M06" and isinstance(rates := metric.components.get("rates"), dict):
+        return "Yes for " + ", ".join(f"{plain_words(k)} {percent(r)}" for k, r in rates.items()) + " of the views."
     parts = [metric.reason.strip()] if metric.reason.strip() else []
     plain = [(k, v) for k, v in metric.components.items() if isinstance(v, (int, float, bool, str))][:4]
     parts += [", ".join(f"{plain_words(k)} {component_text(v)}" for k, v in plain)] if plain else []

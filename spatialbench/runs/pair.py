@@ -15,7 +15,7 @@ from spatialbench.errors import ConfigError, UsageError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
-from spatialbench.runs.scoring import LentJudge, judge_texts, open_judge_of, open_scorers, scorers_used
+from spatialbench.runs.scoring import LentJudge, check_scoring, judge_texts, open_judge_of, open_scorers, scorers_used
 from spatialbench.runs.single import RunOptions, by_metric, check_protocol, complete_report, prepare
 from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
@@ -80,6 +80,7 @@ def run_pair(kind: PairKind, before: Path, after: Path, options: RunOptions | No
     prepare()
     protocol = load_protocol(options.protocol, options.settings)
     check_protocol(protocol)
+    check_scoring(options.scoring, protocol)
     case, evidence = (None, {}) if options.case is None else _case(kind, options.case)
     options = replace(options, reading=options.reading.with_case(case, options.case))
     return measure_pair(kind, {"before": before, "after": after}, protocol, case, options, evidence=evidence,

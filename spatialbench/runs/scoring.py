@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from spatialbench.errors import BackendUnavailableError, ConfigError
+from spatialbench.errors import BackendUnavailableError, ConfigError, UsageError
 from spatialbench.runs.scorer_service.client import ServedScorers, ServiceTicket
 from spatialbench.scorers.judge import (
     Answer,
@@ -20,10 +22,11 @@ from spatialbench.scorers.judge import (
 )
 from spatialbench.scorers.registry import ScorerBox, scorer_specs
 from spatialbench.scorers.settings import ScorerSettings, scorer_settings
+from spatialbench.scorers.worker.files import read_workers
 from spatialbench.types import Protocol
 
-__all__ = ["LentJudge", "Scoring", "check_substitutes", "judge_texts", "open_judge_of", "open_scorers",
-           "scorers_used"]
+__all__ = ["LentJudge", "Scoring", "check_scoring", "check_substitutes", "judge_texts", "open_judge_of",
+           "open_scorers", "scorers_used"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,6 @@ class Scoring:
     def settings(self) -> ScorerSettings:
         """Of the scorers."""
         return scorer_settings(self.weights, self.device, self.workers, self.offline)
-
 
     def sent(self, workers: int = 1) -> dict[str, Any]:
         """As JSON types, for one of several worker processes: each may spend its part of the money."""
@@ -104,6 +106,7 @@ class LentJudge:
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.answers: list[Answer] = []
+        self._failed = ""
 
     @property
     def substitute(self) -> bool:
@@ -111,8 +114,14 @@ class LentJudge:
         return self.session.substitute
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """As ``Judge.ask``."""
-        answers = self.session.ask(questions)
+        """As ``Judge.ask``; a judge that could not be used is not tried again for the same world."""
+        if self._failed:
+            raise BackendUnavailableError(self._failed)
+        try:
+            answers = self.session.ask(questions)
+        except BackendUnavailableError as error:
+            self._failed = str(error)
+            raise
         self.answers += answers
         return answers
 
@@ -133,6 +142,25 @@ def open_judge_of(scoring: Scoring, protocol: Protocol) -> LentJudge | str:
             _JUDGES[key] = str(error)
     session = _JUDGES[key]
     return session if isinstance(session, str) else LentJudge(session)
+
+
+def check_scoring(scoring: Scoring, protocol: Protocol) -> None:
+    """What would only come out after the world has been looked at: a folder, device or file that is none, a cap on
+    cost that cannot be kept. Nothing is opened, loaded or asked. What is merely not here is left to the metrics.
+
+    Raises
+    ------
+    MissingInputError, ConfigError, UsageError
+    """
+    settings = scoring.settings
+    if scoring.weights is not None and not os.path.isdir(scoring.weights):
+        raise UsageError("is no folder that can be entered", where=f"--weights {scoring.weights}",
+                         todo="Give the folder that 'spatialbench weights fetch --dir' has filled, or leave it out")
+    if scoring.workers is not None and settings.workers is not None:
+        read_workers(settings.workers)
+    with suppress(BackendUnavailableError):
+        open_judge(protocol.judge, judge_settings(scoring.judge), cache="off", max_cost=scoring.max_cost,
+                   dry_run=True).close()
 
 
 def judge_texts(judge: LentJudge | None) -> dict[str, str]:

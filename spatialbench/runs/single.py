@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spatialbench.aggregate import Summary, load_normalization, summarise, summary_json
-from spatialbench.errors import ConfigError
+from spatialbench.errors import ConfigError, MissingInputError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
@@ -21,6 +21,7 @@ from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
 from spatialbench.runs.scoring import (
     LentJudge,
     Scoring,
+    check_scoring,
     check_substitutes,
     judge_texts,
     open_judge_of,
@@ -99,14 +100,18 @@ def run_world(path: Path, options: RunOptions | None = None, progress: Progress 
     prepare()
     protocol = load_protocol(options.protocol, options.settings)
     check_protocol(protocol)
+    check_scoring(options.scoring, protocol)
     case = None if options.case is None else load_case(options.case)
     image = case.image if case is not None else None
     evidence = {}
     if options.case is not None:
         evidence = resolved_objects(case, options.case.parent, options.case.parent, str(options.case))
+    at = None if options.case is None or image is None else options.case.parent / image
+    if at is not None and not at.is_file():
+        raise MissingInputError("the input image is not there, or is no file", where=str(at),
+                                todo="Correct 'image' of the case, or take it out")
     options = replace(options, reading=options.reading.with_case(case, options.case))
-    return measure_world(path, protocol, case, options, progress=progress, evidence=evidence,
-                         image=None if options.case is None or image is None else options.case.parent / image)
+    return measure_world(path, protocol, case, options, progress=progress, evidence=evidence, image=at)
 
 
 def resolved_objects(case: SnapshotCase | None, folder: Path, root: Path, where: str) -> dict[str, Path]:

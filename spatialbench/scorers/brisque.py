@@ -21,6 +21,7 @@ from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, torch_device
+from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["SPECS", "Brisque"]
 
@@ -98,7 +99,7 @@ def _open(opening: Opening) -> Brisque:
 
 def _read(path: Path) -> tuple[Any, Any]:
     torch: Any = import_module("torch")
-    todo = "Fetch it again: spatialbench weights fetch brisque"
+    todo = fetch_again(path)
     try:
         data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:

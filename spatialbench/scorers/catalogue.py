@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from spatialbench.errors import UsageError
 from spatialbench.scorers.judge.open import judge_status
@@ -37,13 +38,13 @@ class ScorerInfo:
     stands_in_for: str = ""
 
 
-def scorers(settings: ScorerSettings | None = None) -> list[ScorerInfo]:
-    """All known scorers, by id."""
+def scorers(settings: ScorerSettings | None = None, judge: Path | None = None) -> list[ScorerInfo]:
+    """All known scorers, by id; the judge is that of the file ``judge``, or the environment's."""
     out = []
     for spec in scorer_specs().values():
         why = scorer_status(spec.id, settings)
         out.append(ScorerInfo(spec.id, spec.model, spec.role, not why, why, spec.stands_in_for))
-    usable, words = judge_status()
+    usable, words = judge_status(judge)
     out.append(ScorerInfo(JUDGE, "Qwen3-VL", "yes/no judgments of views", usable, words))
     return sorted(out, key=lambda s: s.id)
 

@@ -14,7 +14,7 @@ from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.contract import Image, TextVectors
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_pretrained, torch_device
-from spatialbench.scorers.vision_support import as_tensors, check_images, checked_config, refuse, stacked
+from spatialbench.scorers.vision_support import as_tensors, check_images, check_texts, checked_config, refuse, stacked
 
 __all__ = ["SPECS", "ClipEmbedder"]
 
@@ -81,10 +81,15 @@ class ClipEmbedder:
         return list(self._model.visual_projection(seen).cpu().numpy())
 
     def embed_texts(self, texts: Sequence[str]) -> TextVectors:
-        """[N,D], and which texts were cut."""
+        """[N,D], and which texts were cut.
+
+        Raises
+        ------
+        InputError : a text holds a token of the model's own.
+        """
         if not texts:
             return TextVectors(stacked([], self.dimension), ())
-        lengths = [len(ids) for ids in self._tokenizer(list(texts), verbose=False)["input_ids"]]
+        lengths = check_texts(self._tokenizer, texts, "CLIP")
         return TextVectors(stacked(in_batches(texts, _TEXTS, self._texts), self.dimension),
                            tuple(n > TOKENS for n in lengths))
 

@@ -12,6 +12,7 @@ from spatialbench.errors import BackendUnavailableError, UsageError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
+from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["SPECS", "DisFlow", "RaftFlow"]
 
@@ -89,7 +90,7 @@ def _open_raft(opening: Opening) -> RaftFlow:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise BackendUnavailableError(f"holds the weights of another model than RAFT ({reason:.200})", where=str(path),
-                                      todo="Fetch it again: spatialbench weights fetch raft") from None
+                                      todo=fetch_again(path)) from None
     return RaftFlow(model.to(device).eval(), device)
 
 

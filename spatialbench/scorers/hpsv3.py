@@ -31,7 +31,7 @@ from spatialbench.scorers.contract import Image
 from spatialbench.scorers.hpsv3_prompt import FILE, REWARD, Template, read_template
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.sam3 import load_processor
-from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
+from spatialbench.scorers.torch_support import in_batches, load_state, quiet_transformers, torch_device
 from spatialbench.scorers.vision_support import check_images, checked_config, refuse
 
 __all__ = ["SPECS", "HPSv3", "flat_positions", "load_hpsv3", "target_size"]
@@ -138,7 +138,7 @@ def load_hpsv3(checkpoint: Path, base: Path, template: Template, device: Any, dt
     BackendUnavailableError : files that cannot be read, or are of another model.
     """
     torch: Any = import_module("torch")
-    transformers: Any = import_module("transformers")
+    transformers = quiet_transformers()
     config = checked_config(base, "qwen2_vl", {})
     processor = load_processor("Qwen2VLProcessor", base)
     processor.tokenizer.add_tokens([REWARD], special_tokens=True)

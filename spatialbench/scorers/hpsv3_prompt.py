@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spatialbench.errors import BackendUnavailableError
+from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["FILE", "REWARD", "TEMPLATE_SHA256", "Template", "read_template"]
 
@@ -24,7 +25,7 @@ TEMPLATE_SHA256 = "f6ee57479d4e9eee76b49c00dc962e1e696a5a2b3cc32cebd9b1fa76fe275
 _FIELD = "{text_prompt}"
 _NAMES = ("INSTRUCTION", "prompt_with_special_token")
 _MOST_BYTES = 1 << 20
-_TODO = f"Fetch the file again (spatialbench weights fetch), or copy {FILE} from the package hpsv3 1.0.0"
+_COPY = f", or copy {FILE} from the package hpsv3 1.0.0"
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,17 @@ def read_template(path: Path) -> Template:
             raise ValueError(f"more than {_MOST_BYTES:,} bytes")
         body = ast.parse(path.read_bytes()).body
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise BackendUnavailableError(f"holds no prompt of HPSv3 ({error})", where=str(path), todo=_TODO) from None
+        raise BackendUnavailableError(f"holds no prompt of HPSv3 ({error})", where=str(path),
+                                      todo=fetch_again(path) + _COPY) from None
     found = {target.id: node.value.value for node in body if isinstance(node, ast.Assign)
              for target in node.targets if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant)}
     parts = [found.get(name) for name in _NAMES]
     if not all(isinstance(p, str) for p in parts):
         raise BackendUnavailableError(f"holds no prompt of HPSv3 ({' and '.join(_NAMES)} are its names)",
-                                      where=str(path), todo=_TODO)
+                                      where=str(path), todo=fetch_again(path) + _COPY)
     template = Template(str(parts[0]), str(parts[1]))
     digest = hashlib.sha256((template.instruction + template.question).encode("utf-8", "surrogatepass")).hexdigest()
     if digest != TEMPLATE_SHA256 or template.instruction.count(_FIELD) != 1 or template.question.count(REWARD) != 1:
         raise BackendUnavailableError("holds another prompt than the one HPSv3 was trained with",
-                                      where=str(path), todo=_TODO)
+                                      where=str(path), todo=fetch_again(path) + _COPY)
     return template

@@ -23,6 +23,7 @@ from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
+from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["SPECS", "PyiqaRater"]
 
@@ -93,7 +94,7 @@ def _filled(entry: str, file: str, name: str, batch: int, **options: Any) -> Cal
             metric.net.load_state_dict(state, strict=True)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise BackendUnavailableError(f"holds the weights of another model than {name} ({_brief(error)})",
-                                          where=str(path), todo=f"Fetch it again: spatialbench weights fetch {entry}"
+                                          where=str(path), todo=fetch_again(path)
                                           ) from None
         return PyiqaRater(metric, torch_device(opening.settings), batch)
     return open
@@ -131,7 +132,7 @@ def _open_q_align(opening: Opening) -> PyiqaRater:
     levels = getattr(metric.net.model, "preferential_ids_", ())
     if len(set(levels)) != 5:
         raise BackendUnavailableError("the tokenizer does not tell Q-Align's five words of quality apart",
-                                      where=str(folder), todo="Fetch it again: spatialbench weights fetch q-align")
+                                      where=str(folder), todo=fetch_again(folder))
     for module in metric.modules():  # A helper that newer releases of transformers took out of its base class.
         if hasattr(module, "get_extended_attention_mask") and not hasattr(module, "invert_attention_mask"):
             module.invert_attention_mask = _inverted
@@ -183,7 +184,7 @@ class _Local:
         if wrong:
             raise BackendUnavailableError(f"the weights are of another model than Q-Align: {len(wrong)} missing or "
                                           f"mismatched, such as {wrong[0]:.80}", where=str(self._folder),
-                                          todo="Fetch them again: spatialbench weights fetch q-align")
+                                          todo=fetch_again(self._folder))
         return model
 
 

@@ -19,7 +19,7 @@ from spatialbench.errors import BackendUnavailableError, UsageError
 from spatialbench.scorers.contract import Detection, Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_pretrained, torch_device
-from spatialbench.scorers.vision_support import as_tensors, check_images, checked_config, refuse
+from spatialbench.scorers.vision_support import as_tensors, check_images, check_texts, checked_config, refuse
 
 __all__ = ["FLOOR", "SPECS", "Sam3", "load_processor"]
 
@@ -52,11 +52,13 @@ class Sam3:
         Raises
         ------
         UsageError : the text is empty.
+        InputError : it holds a token of the model's own.
         BackendUnavailableError : too little memory.
         """
         check_images(images)
         if not text.strip():
             raise UsageError("SAM3 was given no text to look for", todo="Name the object")
+        check_texts(self._processor.tokenizer, [text], "SAM3")
         words = self._processor.tokenizer(text, return_tensors="pt", padding="max_length", truncation=True,
                                           max_length=_TOKENS).to(self._device)
 

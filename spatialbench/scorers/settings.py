@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ WEIGHTS_VARIABLE = "SPATIALBENCH_WEIGHTS"
 DEVICE_VARIABLE = "SPATIALBENCH_DEVICE"
 OFFLINE_VARIABLE = "SPATIALBENCH_OFFLINE"
 WORKERS_VARIABLE = "SPATIALBENCH_WORKERS"
+_DEVICE = re.compile("auto|cpu|mps|cuda(:[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,7 @@ def scorer_settings(weights: Path | None = None, device: str | None = None, work
     UsageError : a device that is none.
     """
     chosen = device or os.environ.get(DEVICE_VARIABLE) or "auto"
-    kind, _, number = chosen.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "mps") or (number and not number.isdigit()):
+    if not _DEVICE.fullmatch(chosen):
         raise UsageError(f"'{chosen:.60}' is no device", where="--device" if device else DEVICE_VARIABLE,
                          todo="Use cpu, cuda, cuda:0... or auto")
     named = os.environ.get(WORKERS_VARIABLE)

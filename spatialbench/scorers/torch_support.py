@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.settings import ScorerSettings
+from spatialbench.scorers.weights import fetch_again
 
-__all__ = ["in_batches", "load_pretrained", "load_state", "torch_device"]
+__all__ = ["in_batches", "load_pretrained", "load_state", "quiet_transformers", "torch_device"]
 
 T = TypeVar("T")
 
@@ -63,6 +64,14 @@ def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], list
     return out
 
 
+def quiet_transformers() -> Any:
+    """The package, which then prints neither progress nor advice."""
+    transformers: Any = import_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    return transformers
+
+
 def load_pretrained(kind: str, folder: Path, device: Any, **options: Any) -> Any:
     """A transformers model of the class ``kind`` from a local folder, in evaluation mode, on ``device``.
 
@@ -73,23 +82,21 @@ def load_pretrained(kind: str, folder: Path, device: Any, **options: Any) -> Any
     ------
     BackendUnavailableError
     """
-    transformers: Any = import_module("transformers")
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    transformers = quiet_transformers()
     try:
         model, info = getattr(transformers, kind).from_pretrained(
             folder, local_files_only=True, output_loading_info=True, **options)
     except Exception as error:
         raise BackendUnavailableError(
             f"the weights cannot be loaded as {kind} ({_first_line(error)})", where=str(folder),
-            todo="Fetch them again: spatialbench weights fetch") from None
+            todo=fetch_again(folder)) from None
     wrong = {k: sorted(str(n) for n in info.get(k) or ()) for k in ("missing_keys", "mismatched_keys")}
     if any(wrong.values()):
         what, names = next((k, v) for k, v in wrong.items() if v)
         raise BackendUnavailableError(
             f"the weights are of another model than {kind}: {len(names)} {what.replace('_', ' ')}, such as "
             f"{names[0]:.80}",
-            where=str(folder), todo="Fetch them again: spatialbench weights fetch")
+            where=str(folder), todo=fetch_again(folder))
     return model.to(device).eval()
 
 
@@ -107,12 +114,12 @@ def load_state(path: Path, device: Any = "cpu") -> dict[str, Any]:
             state = import_module("torch").load(path, map_location=device, weights_only=True)
     except Exception as error:
         raise BackendUnavailableError(f"holds no tensors that can be read ({_first_line(error)})", where=str(path),
-                                      todo="Fetch it again: spatialbench weights fetch") from None
+                                      todo=fetch_again(path)) from None
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict):
         raise BackendUnavailableError("holds no tensors by name", where=str(path),
-                                      todo="Fetch it again: spatialbench weights fetch")
+                                      todo=fetch_again(path))
     return state
 
 

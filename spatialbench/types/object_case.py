@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from spatialbench.types.case_parts import ImagePolygon, RelativePath, Strict
 from spatialbench.types.evidence import ObjectEvidence
@@ -15,7 +15,7 @@ __all__ = ["ObjectAnnotation"]
 class ObjectAnnotation(Strict):
     """An object that the world was asked to have."""
 
-    id: str
+    id: Annotated[str, Field(max_length=128)]
     """Its name within the case."""
     text: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
     """What it looks like, for a detector and a judge."""
@@ -25,6 +25,13 @@ class ObjectAnnotation(Strict):
     """Or a PNG of that view, of any size, white on the object. Without either it is sought by its text."""
     evidence: ObjectEvidence | None = None
     """Files with what models would say, for metrics whose model is not here."""
+
+    @field_validator("id")
+    @classmethod
+    def _named(cls, id: str) -> str:
+        if not id.strip() or not id.isprintable():
+            raise ValueError("must be a name: something that can be seen, and no control characters")
+        return id
 
     @model_validator(mode="after")
     def _one_place(self) -> ObjectAnnotation:

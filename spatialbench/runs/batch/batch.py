@@ -22,7 +22,7 @@ from spatialbench.runs.batch.ray_executor import RayExecutor
 from spatialbench.runs.batch.remote import RemoteWorlds, open_remote
 from spatialbench.runs.folder_plan import plan_folder
 from spatialbench.runs.scorer_service.service import ScorerService, wants_service
-from spatialbench.runs.scoring import Scoring
+from spatialbench.runs.scoring import Scoring, check_scoring
 from spatialbench.runs.single import check_protocol, prepare
 from spatialbench.runs.store import check_folder, prepare_folder
 from spatialbench.runs.suite import plan_suite
@@ -116,7 +116,8 @@ class Batch:
         """What would be done with each unit. Nothing is written."""
         o = self.options
         return decide_all(o.out, self.jobs, Wanted(self.plan.recipes, self.plan.protocol.normalization, o.force,
-                                                   o.retry_failed, o.scoring.settings), cpu_count(), tell)
+                                                   o.retry_failed, o.scoring.settings, o.scoring.judge,
+                                                   self.plan.protocol.scorers.substitutes), cpu_count(), tell)
 
     def run(self, watcher: Watcher, tell: Callable[[int], None] = lambda done: None) -> Board:
         """Take the folder, and do all that is to be done.
@@ -183,6 +184,8 @@ def _open(options: BatchOptions) -> Batch:
     name = options.protocol or (suite.protocol if suite is not None else DEFAULT_PROTOCOL)
     protocol = load_protocol(name, options.settings)
     check_protocol(protocol)
+    if options.executor == "local":  # the nodes of a cluster have other folders
+        check_scoring(options.scoring, protocol)
     if suite is not None:
         found = plan_suite(suite, options.worlds)
     else:

@@ -28,18 +28,21 @@ _AGAIN = ("crash", "time", "memory")
 @dataclass(frozen=True)
 class Wanted:
     """What decides: the recipes of the protocol by metric, its table, and what the user insists on; and the metrics
-    whose learned scorers are all here (``came``)."""
+    whose learned scorers, or their ``substitutes``, are all here (``came``)."""
 
     recipes: Mapping[str, str]
     normalization: str
     force: bool = False
     retry_failed: bool = False
     settings: ScorerSettings | None = None
+    judge: Path | None = None
+    substitutes: Mapping[str, str] = field(default_factory=dict)
     came: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        here = {s.id for s in scorers(self.settings) if s.usable}
-        object.__setattr__(self, "came", frozenset(id for id in self.recipes if _scorers_came(id, here)))
+        here = {s.id for s in scorers(self.settings, self.judge) if s.usable}
+        object.__setattr__(self, "came", frozenset(
+            id for id in self.recipes if _scorers_came(id, here, self.substitutes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +170,7 @@ def _large(jobs: list[UnitJob]) -> bool:
     return bool(sizes) and sum(sizes) > len(sizes) << 20
 
 
-def _scorers_came(id: str, here: set[str]) -> bool:
+def _scorers_came(id: str, here: set[str], substitutes: Mapping[str, str]) -> bool:
     """Whether a metric needs learned scorers, and all are here now."""
-    needed = REGISTRY.metric(id).spec.scorers
+    needed = [substitutes.get(s, s) for s in REGISTRY.metric(id).spec.scorers]
     return bool(needed) and here >= set(needed)

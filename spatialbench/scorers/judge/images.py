@@ -113,6 +113,8 @@ def read_picture(path: Path, max_side: int = 768) -> JudgeImage:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise UnsupportedFormatError("is no file", where=str(path), todo="Give a picture")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is tighter
             opened = Image.open(path, formats=_KINDS)

@@ -62,10 +62,15 @@ def _backend(settings: JudgeSettings, model: str, dry_run: bool) -> Backend:
     return TransformersBackend(settings, model, load=not dry_run)
 
 
-def judge_status() -> tuple[bool, str]:
-    """Whether a judge could be asked here, without asking it; and which, or what to do."""
+def judge_status(file: Path | None = None) -> tuple[bool, str]:
+    """Whether a judge could be asked here, without asking it; and which, or what to do.
+
+    Parameters
+    ----------
+    file : judge file; None: what the environment says.
+    """
     try:
-        settings = judge_settings()
+        settings = judge_settings(file)
         if settings is None:
             return False, f"no judge is named. {_TODO}"
         needed, extra = (("openai",), "judge") if settings.provider == "openai" else (("torch", "transformers"), "vlm")

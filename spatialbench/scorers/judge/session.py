@@ -67,7 +67,8 @@ class JudgeSession:
         self.price = self._prices.price(backend.model, backend.endpoint)
         if max_cost is not None and self.price is None:
             raise UsageError(f"the price of '{backend.model}' at {backend.endpoint} is not known: no cap can be kept",
-                             where="--max-cost", todo="Write it into a price file (docs/judges.md), or use --limit")
+                             where="--max-cost",
+                             todo="Write it into a price file (docs/judges.md), or leave the cap off")
         self.tally = Tally(currency=self._prices.currency)
         if self.price is not None:
             self.tally.cost = self.tally.saved = 0.0

@@ -75,7 +75,7 @@ class Worker:
             if self._failures >= _FAILURES:
                 raise BackendUnavailableError(f"the worker failed {_FAILURES} times in a row", where=self.scorer,
                                               todo="Correct it: python -m spatialbench.scorers.worker.check "
-                                                   f"{self.scorer}")
+                                                   f"{self.scorer} --scorer-workers FILE")
             folder = Path(name)
             write_request(folder, capability, self.scorer, arrays, parameters)
             try:
@@ -185,7 +185,8 @@ class _Running:
         tail = _plain(bytes(self._tail).decode(errors="replace"))
         lines = [t for t in tail.splitlines() if t.strip()][-12:]
         return BackendUnavailableError(what, where=self._scorer,
-                                       todo=f"{todo}. Its last words: {' | '.join(lines)[-1500:]}" if lines else todo)
+                                       todo=f"{todo}. Its last words: {' | '.join(lines)[-1500:]}" if lines else
+                                       todo.replace("See what it printed", "It printed nothing"))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

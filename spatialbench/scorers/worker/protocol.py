@@ -112,7 +112,7 @@ def read_answer(folder: Path, scorer: str) -> Answer:
         first = error.errors()[0]
         raise bad_answer(scorer, f"answer.json, key '{'.'.join(map(str, first['loc']))}': {first['msg']}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise bad_answer(scorer, f"answer.json: {error}") from None
+        raise bad_answer(scorer, f"answer.json: {_said(error)}") from None
 
 
 def read_outputs(folder: Path, wanted: Mapping[str, Wanted], scorer: str) -> dict[str, NDArray[Any]]:
@@ -129,13 +129,19 @@ def read_outputs(folder: Path, wanted: Mapping[str, Wanted], scorer: str) -> dic
                 raise ValueError(f"holds {', '.join(names)[:200]}; wanted are {', '.join(wanted)}")
             return {n: _read(z, n, w) for n, w in wanted.items()}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
-        raise bad_answer(scorer, f"outputs.npz: {error}") from None
+        raise bad_answer(scorer, f"outputs.npz: {_said(error)}") from None
 
 
 def bad_answer(scorer: str, what: str) -> BackendUnavailableError:
     """The worker's answer is none."""
     return BackendUnavailableError(f"the worker's answer cannot be used ({what})", where=scorer,
-                                   todo=f"Correct the worker: python -m spatialbench.scorers.worker.check {scorer}")
+                                   todo=f"Correct the worker: python -m spatialbench.scorers.worker.check {scorer} "
+                                        "--scorer-workers FILE")
+
+
+def _said(error: Exception) -> str:
+    """Without the job's folder, whose name is another one each time: it becomes part of results."""
+    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -31,7 +31,8 @@ def lacks(obs: Observations, *needs: str) -> Outcome | None:
     for name in needs:
         if case is None:
             return inapplicable(f"no case was given, and so no {name}")
-        if not getattr(case, name):
+        given = getattr(case, name)
+        if not (given.strip() if isinstance(given, str) else given):
             return inapplicable(NEEDS[name])
     return None
 
@@ -131,13 +132,21 @@ def object_coverage_of_world(obs: Observations) -> Outcome:
     faces, detector = obs.get("spatial.origin_faces"), the_scorer(obs, "sam3")
     seen: dict[str, list[int]] = {}
     scores: dict[str, float] = {}
-    for category in dict.fromkeys(case.categories):
+    # The detector reads letters of both cases and any spaces alike: "Chair" and "chair" are one request.
+    wanted: dict[str, str] = {}
+    for category in case.categories:
+        wanted.setdefault(" ".join(category.lower().split()), category)
+    cut = getattr(detector, "truncates", None)
+    long = [c for c in wanted.values() if cut is not None and cut(c)]
+    for category in wanted.values():
         found = detector.detect(faces, category)
         good = [[d for d in ds if d.score >= rule.detection_score and int(d.mask.sum()) >= rule.detection_pixels]
                 for ds in found]
         seen[category] = [k for k, ds in enumerate(good) if ds]
         scores[category] = max((d.score for ds in found for d in ds), default=0.0)
+        obs.progress(len(seen), len(wanted))
     return ruled_outcome(object_coverage({c: bool(f) for c, f in seen.items()}),
                          components={"faces": seen, "best_scores": scores},
                          counts={"categories": len(seen), "detected": sum(map(bool, seen.values()))},
-                         flags=(*world_flags(obs), *substitutes(obs, "sam3")), geometry=obs.world.seen_geometry)
+                         flags=(*world_flags(obs), *substitutes(obs, "sam3"), *(("text_truncated",) if long else ())),
+                         geometry=obs.world.seen_geometry)

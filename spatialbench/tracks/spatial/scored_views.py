@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import MissingInputError
+from spatialbench.errors import BackendUnavailableError, InputError, MissingInputError
 from spatialbench.observe import Observations, observation
 from spatialbench.scorers.judge import read_picture
 from spatialbench.tracks.spatial.observations import LocationPlan
@@ -77,7 +77,11 @@ def _input_image(obs: Observations) -> NDArray[np.uint8]:
     if not isinstance(path, Path):
         raise MissingInputError("the case names an input image, and its place is not known", where="image",
                                 todo="Give the case as a file")
-    return read_picture(path, 1 << 16).pixels
+    try:
+        return read_picture(path, 1 << 16).pixels
+    except InputError as error:  # the reason is part of results, which must not depend on where the case lies
+        raise type(error)(error.what.replace(str(path), path.name), where=f"input image {path.name}",
+                          todo=error.todo) from None
 
 
 @observation("spatial.place_rewards", label="rating the views around each location",
@@ -98,6 +102,9 @@ def _place_rewards(obs: Observations) -> PlaceRewards:
         rows.append(scorer.rate([to_uint8(f) for f in _colours(obs, cameras)], text))
         obs.progress(len(rows), len(places))
     rewards = np.asarray(rows, dtype=np.float64)
+    if not np.isfinite(rewards).all():
+        raise BackendUnavailableError("hpsv3 gave a rating that is not finite",
+                                      todo="Verify its weights: spatialbench weights verify")
     return PlaceRewards(rewards[0], rewards[1:], tuple(t.slot for t in taken if t.slot is not None))
 
 
