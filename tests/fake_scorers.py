@@ -80,6 +80,7 @@ class Says:
 
 def lend(monkeypatch: Any, judge: Says | None = None, **scorers: Any) -> ScorerBox:
     """Let runs of this test use these scorers, and this judge."""
+    from spatialbench.report import collect
     from spatialbench.runs import pair
 
     box = ScorerBox(given=scorers)
@@ -89,5 +90,6 @@ def lend(monkeypatch: Any, judge: Says | None = None, **scorers: Any) -> ScorerB
         for module in (single, pair):
             monkeypatch.setattr(module, "open_judge_of", lambda options, protocol: judge)
             monkeypatch.setattr(module, "judge_texts", lambda judge: {})
+        for module in (single, pair, collect):
             monkeypatch.setattr(module, "scorers_used", lambda options, judge: {})
     return box

@@ -87,7 +87,8 @@ def score_pair(kind: PairKind, before: Path, after: Path, case: Path | None, out
         folder = out if out is not None else Path("results") / result.case_id
         written = 0 if frames is None else write_frames(result, frames, tell)
         tell("writing the results", 0, 0)
-        write_pair(result, folder, None if no_page else make_pair_page(result))
+        if not scoring.judge_dry_run:
+            write_pair(result, folder, None if no_page else make_pair_page(result))
     if as_json:
         click.echo(json.dumps(result.summary.model_dump(mode="json"), sort_keys=True))
     elif not quiet:
@@ -98,8 +99,12 @@ def score_pair(kind: PairKind, before: Path, after: Path, case: Path | None, out
         for warning in data.warnings:
             console.print(f"warning: {warning}", style="yellow", markup=False)
         say_judge(result.judge)
-        click.echo(f"results: {folder}")
         if frames is not None:
             click.echo(f"frames:  {frames} ({written} images)")
+        if scoring.judge_dry_run:
+            click.echo("nothing else was written: a dry run of the judge" if frames else
+                       "nothing was written: a dry run of the judge")
+            return
+        click.echo(f"results: {folder}")
         if not no_page:
             click.echo(f"page:    {(folder / 'report.html').resolve()}")

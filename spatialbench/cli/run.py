@@ -61,7 +61,8 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
         folder = out if out is not None else Path("results") / result.case_id
         tell("writing the results", 0, 0)
         data = collect(result)
-        write_results(result, folder, None if no_page else render_page(data))
+        if not scoring.judge_dry_run:
+            write_results(result, folder, None if no_page else render_page(data))
     if as_json:
         click.echo(json.dumps(result.summary.model_dump(mode="json"), sort_keys=True))
     elif not quiet:
@@ -72,6 +73,9 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
         for warning in result.report.warnings:
             console.print(f"warning: {warning}", style="yellow", markup=False)
         say_judge(result.judge)
+        if scoring.judge_dry_run:
+            click.echo("nothing was written: a dry run of the judge")
+            return
         # Plain echo: a path must not be wrapped, or it cannot be clicked or copied.
         click.echo(f"results: {folder}")
         if not no_page:

@@ -26,7 +26,8 @@ def scoring_options(command: Any) -> Any:
         click.option("--max-cost", type=click.FloatRange(min=0), metavar="AMOUNT",
                      help="The judge stops before the call that could pass it; needs a known price."),
         click.option("--judge-dry-run", is_flag=True,
-                     help="Ask the judge nothing; say how many calls, tokens and how much money it would take."),
+                     help="Ask the judge nothing and write no results; say how many calls, tokens and how much "
+                          "money it would take. Of one world, not of a batch."),
         click.option("--no-judge-cache", "judge_cache", flag_value="off",
                      help="Neither look up the judge's answers nor keep them."),
         click.option("--refresh-judge-cache", "judge_cache", flag_value="refresh",

@@ -125,7 +125,8 @@ def patch_distance(before: NDArray[np.floating], after: NDArray[np.floating], co
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         raise ValueError("a patch token has no length")
-    return float(np.mean(1.0 - np.einsum("ij,ij->i", a, b) / lengths))
+    # Rounding can leave the cosine of equal tokens above 1, and the distance below 0.
+    return float(np.mean(1.0 - np.clip(np.einsum("ij,ij->i", a, b) / lengths, -1.0, 1.0)))
 
 
 def depth_agreement(depth0: NDArray[np.floating], alpha0: NDArray[np.floating], depth1: NDArray[np.floating],

@@ -74,6 +74,6 @@ def _environment() -> Environment:
     env = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
                       undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     for name in ("cause_words", "component_text", "file_size", "flag_words", "number", "percent", "plain_words",
-                 "value"):
+                 "reason_words", "value"):
         env.filters[name] = getattr(text, name)
     return env

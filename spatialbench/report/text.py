@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["DASH", "STATUS_WORDS", "cause_words", "component_text", "degrees", "file_size", "flag_words", "metres",
-           "number", "percent", "plain_words", "status_counts", "terminal_table", "value"]
+           "number", "percent", "plain_words", "reason_words", "status_counts", "terminal_table", "value"]
 
 STATUS_WORDS = {
     Status.MEASURED: "a value was measured",
@@ -103,6 +103,11 @@ def flag_words(name: str) -> str:
     if name.startswith(SUBSTITUTE):
         return f"stand-in {name.removeprefix(SUBSTITUTE)}"
     return plain_words(name)
+
+
+def reason_words(reason: str) -> str:
+    """A reason of a measurement: a sentence as it is, a code such as ``no_view_satisfies`` as words."""
+    return plain_words(reason) if reason.strip().isidentifier() else reason.strip()
 
 
 def cause_words(name: str) -> str:

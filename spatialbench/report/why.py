@@ -8,7 +8,7 @@ import numpy as np
 
 from spatialbench.report.data import MetricRow, PathChart, ReportData
 from spatialbench.report.raster import components
-from spatialbench.report.text import cause_words, component_text, number, percent, plain_words
+from spatialbench.report.text import cause_words, component_text, number, percent, plain_words, reason_words
 from spatialbench.types.measurement import Status
 
 __all__ = ["EVIDENCE", "evidence_of", "lowest_metrics", "sentence"]
@@ -47,7 +47,7 @@ def sentence(metric: MetricRow, data: ReportData) -> str:
         return made
     if metric.id == "M06" and isinstance(rates := metric.components.get("rates"), dict):
         return "Yes for " + ", ".join(f"{plain_words(k)} {percent(r)}" for k, r in rates.items()) + " of the views."
-    parts = [metric.reason.strip()] if metric.reason.strip() else []
+    parts = [reason_words(metric.reason)] if metric.reason.strip() else []
     plain = [(k, v) for k, v in metric.components.items() if isinstance(v, (int, float, bool, str))][:4]
     parts += [", ".join(f"{plain_words(k)} {component_text(v)}" for k, v in plain)] if plain else []
     if not parts and metric.counts:

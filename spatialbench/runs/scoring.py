@@ -64,7 +64,7 @@ class Scoring:
         paths = {k: None if (p := getattr(self, k)) is None else str(p.absolute())
                  for k in ("weights", "workers", "judge")}
         return {**paths, "device": self.device, "offline": self.offline, "judge_cache": self.judge_cache,
-                "max_cost": cost}
+                "max_cost": cost, "judge_dry_run": self.judge_dry_run}
 
     @staticmethod
     def received(data: Mapping[str, Any]) -> Scoring:

@@ -163,6 +163,7 @@ class ScorerBox:
         from spatialbench.scorers.verify import verified_folder
 
         try:
+            _import_shared(spec)
             folders = {entry: verified_folder(entry, self.settings.weights) for entry in spec.weights}
             self._open[id] = spec.open(Opening(self.settings, folders))
         except SpatialbenchError as error:
@@ -183,6 +184,24 @@ class ScorerBox:
             if closing is not None:
                 closing()
         self._open.clear()
+
+
+def _import_shared(spec: ScorerSpec) -> None:
+    """Packages that do not fit each other fail when they are imported; later that would look like a fault of weights.
+
+    Raises
+    ------
+    BackendUnavailableError
+    """
+    for name in (p for p in ("torch", "torchvision", "transformers") if p in spec.packages):
+        try:
+            import_module(name)
+        except Exception as error:
+            why = (str(error) or type(error).__name__).splitlines()[0][:200]
+            raise BackendUnavailableError(
+                f"{name} is installed and cannot be imported ({why})",
+                todo=f'Install it again, torch and torchvision of one release: pip install "spatialbench[{spec.extra}]"'
+            ) from None
 
 
 def _identity(spec: ScorerSpec, folders: Mapping[str, Path]) -> dict[str, str]:

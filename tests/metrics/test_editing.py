@@ -154,6 +154,9 @@ def test_m34_is_the_mean_of_one_minus_cos_over_kept_patches():
     coverage = np.array([1.0, 1.0, 0.51, 1.0, 0.5])  # the last is not above one half
     # 0, 1, 2 and 1 - 1/sqrt 2
     assert patch_distance(before, after, coverage) == pytest.approx((0 + 1 + 2 + 1 - math.sqrt(0.5)) / 4)
+    tokens = np.random.default_rng(0).normal(size=(200, 24)).astype(np.float32)
+    for k in range(0, 200, 4):  # of equal tokens the cosine is rounded, and never above 1
+        assert 0.0 <= patch_distance(tokens[k:k + 4], tokens[k:k + 4], np.ones(4)) < 1e-15
     assert patch_distance(before, after, np.array([1, 1, 1, 0.5, 0.5])) is None  # three patches
     with pytest.raises(ValueError, match="has no length"):
         patch_distance(np.zeros((4, 2)), after[:4], np.ones(4))

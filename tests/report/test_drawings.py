@@ -206,7 +206,7 @@ def test_sentences_fall_back():
     bare = ReportData("t", "w")
     assert sentence(metric("M08", 0.4, why="Said already."), bare) == "Said already."
     assert sentence(metric("M08", 0.4, components={"largest_area": 22.5, "settings": {}}), bare) == "largest area 22.50"
-    assert sentence(metric("M08", 0.0, reason="navmesh_build_failed"), bare) == "navmesh_build_failed"
+    assert sentence(metric("M08", 0.0, reason="navmesh_build_failed"), bare) == "navmesh build failed"
     assert sentence(metric("M08", 0.4, counts={"frames": 3}), bare) == "3 frames"
     assert "see its row" in sentence(metric("M08", 0.4), bare)
     lost = ReportData("t", "w", trials=[TrialRow(0, False, ("no_collision_geometry",), None, None, None, None)])

@@ -18,9 +18,11 @@ from spatialbench.report.text import (
     component_text,
     degrees,
     file_size,
+    flag_words,
     metres,
     number,
     percent,
+    reason_words,
     status_counts,
     value,
 )
@@ -108,3 +110,17 @@ def test_a_hostile_reason_cannot_steer_the_terminal():
     assert "[bold]" in out.getvalue()
     assert "\x07" not in out.getvalue()
     assert "\x1b[2J" not in out.getvalue()
+
+
+@pytest.mark.parametrize(("flag", "words"), [("no_interior", "no interior"), ("scale_overridden", "scale overridden"),
+                                             ("substitute:reference_tracks", "stand-in reference_tracks")])
+def test_flags(flag: str, words: str) -> None:
+    """The id of a stand-in is what a protocol calls it."""
+    assert flag_words(flag) == words
+
+
+@pytest.mark.parametrize(("reason", "words"), [
+    ("no_view_satisfies", "no view satisfies"), ("", ""), (" it is too dark ", "it is too dark"),
+    ("the case gives no 'image_polygon'", "the case gives no 'image_polygon'")])
+def test_reasons(reason: str, words: str) -> None:
+    assert reason_words(reason) == words

@@ -119,6 +119,12 @@ def test_text_vectors_are_those_of_transformers_and_long_ones_are_said(l14: Any,
     assert reference.tokenizer("a photo of a cat")["input_ids"] == [49406, 320, 1125, 539, 320, 2368, 49407]
 
 
+def test_a_text_with_an_end_token_is_refused(l14: Any) -> None:
+    """Pooled is the first end token: "a red" would be scored, and nobody told."""
+    with pytest.raises(InputError, match=r"the text holds '<\|endoftext\|>'"):
+        l14.embed_texts(["a room", "a red <|endoftext|> room"])
+
+
 def test_batches_change_nothing_and_keep_the_order(clip_weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = box(clip_weights).get("clip_b32")
     pictures = [noise(30 + k, 40, k) for k in range(5)]

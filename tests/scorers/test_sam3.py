@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.errors import BackendUnavailableError, InputError, UsageError
 from spatialbench.scorers import registry, sam3
 from spatialbench.scorers.registry import ScorerBox, scorer_status
 from spatialbench.scorers.settings import ScorerSettings
@@ -134,6 +134,11 @@ def test_other_texts_and_images_give_other_scores(detector: sam3.Sam3) -> None:
     chair, other = detector.detect([a, b], "a chair"), detector.detect([a], "the door")
     assert [d.score for d in chair[0]] != [d.score for d in chair[1]]
     assert [d.score for d in chair[0]] != [d.score for d in other[0]]
+
+
+def test_a_text_with_an_end_token_is_refused(detector: sam3.Sam3) -> None:
+    with pytest.raises(InputError, match="which is a mark of SAM3's own"):
+        detector.detect([picture(20, 20)], "chair <|endoftext|> door")
 
 
 def test_batches_do_not_matter_and_keep_the_order(detector: sam3.Sam3, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,3 +175,21 @@ def test_another_world_the_same_scorers(tmp_path: Path, all_of_them: dict[str, A
     other = run_world(tmp_path / "world.glb", RunOptions(protocol="happyworld-spatial-1-fast", case=path,
                                                          settings=(*FAST, "metrics=[M01]")))
     assert other.measurements[0].value != plain
+
+
+def test_categories_that_are_the_same_are_one_request_and_long_ones_are_said(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of wall, WALL and unicorn one of two is there, as with wall and unicorn."""
+    detector = Thresholds(wall=lambda i: i.sum(axis=-1) > 30)
+    detector.truncates = lambda text: len(text) > 20  # type: ignore[attr-defined]
+    lend(monkeypatch, sam3=detector)
+    m = score(tmp_path, "categories: [wall, ' WALL ', unicorn]\n", "metrics=[M11]")["M11"]
+    assert (m.value, m.counts, m.flags) == (0.5, {"categories": 2, "detected": 1}, ())
+    assert list(m.components["faces"]) == ["wall", "unicorn"]
+    m = score(tmp_path, "categories: [wall, a unicorn that is very long]\n", "metrics=[M11]")["M11"]
+    assert (m.value, m.flags) == (0.5, ("text_truncated",))
+
+
+def test_a_blank_text_is_none(tmp_path: Path, all_of_them: dict[str, Any]) -> None:
+    m = score(tmp_path, "text: '  '\n", "metrics=[M05, M09]")
+    assert {m[id].status for id in ("M05", "M09")} == {Status.INAPPLICABLE}

@@ -157,6 +157,10 @@ def open_batch(options: BatchOptions) -> Batch:
     if options.executor not in EXECUTORS:
         raise UsageError(f"no executor '{options.executor}'", where="--executor",
                          todo=f"Known: {', '.join(EXECUTORS)}")
+    if options.scoring.judge_dry_run:
+        raise UsageError("a dry run of the judge is of one world: a batch would keep that nothing was asked",
+                         where="--judge-dry-run", todo="Try a world alone (spatialbench run WORLD --case CASE "
+                                                       "--judge-dry-run) and count its cases")
     if options.ray is not None and options.executor != "ray":
         raise UsageError("--address and --unit-... are for --executor ray", where=f"--executor {options.executor}",
                          todo="Leave them out, or choose that executor")

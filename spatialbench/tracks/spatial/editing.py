@@ -65,7 +65,7 @@ def lpips_bg(obs: Observations) -> Outcome:
     return _gated(obs, _OBJECT) or _lpips(obs)
 
 
-@spatial_metric("M34", observations=(*_VIEWS, _DINO), scorers=("sam3", "dinov2"), reads=EDIT_READS)
+@spatial_metric("M34", version=2, observations=(*_VIEWS, _DINO), scorers=("sam3", "dinov2"), reads=EDIT_READS)
 def dinov2_bg_distance(obs: Observations) -> Outcome:
     """M34, eq. (67): mean 1 - cos of background patches."""
     return _gated(obs, _OBJECT) or _dino(obs)
@@ -80,7 +80,7 @@ def depth_agree_ratio(obs: Observations) -> Outcome:
     return _gated(obs, _GLOBAL, needs_case=False) or _depth(obs)
 
 
-@spatial_metric("M36", observations=(*_JUDGED, "spatial.edit_frames", _LPIPS, _DINO),
+@spatial_metric("M36", version=2, observations=(*_JUDGED, "spatial.edit_frames", _LPIPS, _DINO),
                 scorers=(JUDGE, "sam3", "lpips_vgg", "dinov2"), reads=_JUDGE_READS)
 def edit_score_object_of_case(obs: Observations) -> Outcome:
     """M36, eq. (70): execution times what the background kept, of one object edit."""
