@@ -390,8 +390,24 @@ class Page:
         The page sends what changed a few times a second, and the last of several changes only.
         """
         said = words in self.text()
-        self.click(title)
-        self.wait(f"document.body.innerText.includes({words!r}) !== {json.dumps(said)} && {READY}")
+        changed = f"document.body.innerText.includes({words!r}) !== {json.dumps(said)} && {READY}"
+        state = (f"[...document.querySelectorAll('label')].find(e => e.textContent.trim() === {title!r})"
+                 "?.control?.checked")
+        before = self.browser.evaluate(state)
+        assert isinstance(before, bool), f"{title} is no switch: {self.text()[:600]}"
+        for wanted in (not before, before, not before):  # a click or its message may be lost while the page is busy
+            if self.browser.evaluate(state) is not wanted:
+                self._press(title, f"{state} === {json.dumps(wanted)}")
+            if wanted is not before and self.browser.until(f"!!({changed})", seconds=LIMIT / 2):
+                return
+        self.wait(changed)
+
+    def _press(self, title: str, pressed: str) -> None:
+        for _ in range(6):
+            self.click(title)
+            if self.browser.until(f"!!({pressed})", seconds=5):
+                return
+        self.wait(pressed)
 
     def until(self, fits: Callable[[np.ndarray], bool], what: str, rest: float = 0.5) -> np.ndarray:
         """[H,W,3] of the part that shows the world, when it fits and has not changed for ``rest`` seconds.

@@ -101,9 +101,9 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    def until(self, expression: str, expected: Any = True) -> Any:
-        """What an expression gives as soon as it is what is expected; after ``timeout`` seconds what it gives then."""
-        end = time.monotonic() + self.timeout
+    def until(self, expression: str, expected: Any = True, seconds: float | None = None) -> Any:
+        """What an expression gives when it is what is expected; after ``seconds`` (``timeout``) what it gives then."""
+        end = time.monotonic() + (self.timeout if seconds is None else seconds)
         while (got := self.evaluate(expression)) != expected and time.monotonic() < end:
             time.sleep(0.05)
         return got
