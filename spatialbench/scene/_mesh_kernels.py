@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["ALONE", "areas", "cells", "count_pairs", "edge_runs", "fill_edges", "fill_faces", "forest", "join_cells",
-           "mark"]
+__all__ = ["ALONE", "areas", "cells", "count_pairs", "edge_runs", "fill_edges", "fill_faces", "forest", "join", "mark",
+           "settle"]
 
 ALONE = 64
 """Entries of a bucket up to which it is sorted by insertion; larger ones come sorted from the caller, so that a fan of
@@ -145,14 +145,15 @@ def _root(parent: I32, node: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _join(parent: I32, a: int, b: int) -> None:
+def join(parent: I32, a: int, b: int) -> None:
+    """Make one of the components of two nodes; a parent is never above its child."""
     a, b = _root(parent, a), _root(parent, b)
     parent[max(a, b)] = min(a, b)
 
 
 @njit(cache=True, nogil=True)
-def _settle(parent: I32) -> None:
-    """Let each node refer to the least one of its component; a parent is never above its child."""
+def settle(parent: I32) -> None:
+    """Let each node refer to the least one of its component."""
     for n in range(len(parent)):
         parent[n] = parent[parent[n]]
 
@@ -176,32 +177,14 @@ def edge_runs(starts: I64, high: U32, parent: I32, open_: Mask, counts: I64) -> 
             counts[3] += against
             if against or j - i != 2:
                 open_[p] = True
-            _join(parent, p, np.int64(other))
+            join(parent, p, np.int64(other))
             i = j
-    _settle(parent)
+    settle(parent)
 
 
 @njit(cache=True, nogil=True)
 def forest(low: I32, high: I32, parent: I32) -> None:
     """Join the nodes of each edge [E]; then ``parent`` [N] is the least node of each one's component."""
     for e in range(len(low)):
-        _join(parent, low[e], high[e])
-    _settle(parent)
-
-
-@njit(cache=True, nogil=True)
-def join_cells(occupied: Mask, parent: I32) -> None:
-    """As ``forest`` for flat numbers of the occupied cells [X,Y,Z] and those of their 26 neighbours that are."""
-    nx, ny, nz = occupied.shape
-    for i in range(nx):
-        for j in range(ny):
-            for k in range(nz):
-                if not occupied[i, j, k]:
-                    continue
-                own = (i * ny + j) * nz + k
-                for a in range(max(i - 1, 0), i + 1):  # the half of them that comes before this one
-                    for b in range(max(j - 1, 0), min(j + 2, ny) if a < i else j + 1):
-                        for c in range(max(k - 1, 0), min(k + 2, nz) if a < i or b < j else k):
-                            if occupied[a, b, c]:
-                                _join(parent, (a * ny + b) * nz + c, own)
-    _settle(parent)
+        join(parent, low[e], high[e])
+    settle(parent)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "box", "in_blocks", "lengths", "median", "quantiles", "threads"]
+__all__ = ["BLOCK", "box", "in_blocks", "lengths", "median", "quantiles", "share_of", "threads"]
 
 BLOCK = 8192
 """Rows that are worked on at a time: a block of the widest files stays in the cache."""
@@ -28,13 +28,23 @@ def in_blocks(n: int, work: Callable[[slice], None], size: int = BLOCK) -> None:
             work(part)
         return
 
-    def some(first: int) -> None:
+    rest = iter(parts)  # handed out one by one: a thread that the machine holds up takes fewer
+
+    def some() -> None:
         with np.errstate(all="ignore"):  # its setting belongs to a thread; bad numbers are looked for and named
-            for part in parts[first::count]:
+            for part in rest:
                 work(part)
 
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(some, range(count)))
+    with ThreadPoolExecutor(count - 1) as pool:
+        others = [pool.submit(some) for _ in range(count - 1)]
+        some()
+        for other in others:
+            other.result()
+
+
+def share_of(n: int) -> int:
+    """Rows for each thread, for work that keeps a sum of its own for each block; at least 1."""
+    return max(1, -(-n // (1 if n <= _ALONE else threads())))
 
 
 def threads() -> int:
@@ -64,15 +74,16 @@ def lengths(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def quantiles(values: NDArray, shares: Sequence[float]) -> NDArray[np.float64]:
-    """Quantiles of values [N], N > 0 without NaN, to the bit as ``np.quantile`` interpolates them (linearly).
-
-    One selection for each: NumPy's own of several at once takes ten times as long.
+    """Quantiles of values [N], N > 0 without NaN, at ascending shares, to the bit as ``np.quantile`` interpolates them
+    (linearly). Each is looked for above the one before it: NumPy's own of several at once takes ten times as long.
     """
-    out = []
+    out, rest, start = [], values.copy(), 0
     for share in shares:
         place = (len(values) - 1) * share
         at = int(place)
-        low, high = _neighbours(values, at)
+        rest.partition(at - start)
+        rest, start = rest[at - start:], at
+        low, high = rest[0], rest[1:].min() if len(rest) > 1 else rest[0]
         step, t = float(high - low), place - at
         out.append(float(high) - step * (1 - t) if t >= 0.5 else float(low) + step * t)
     return np.array(out)

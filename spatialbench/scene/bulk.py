@@ -50,16 +50,12 @@ def bulk_of(points: NDArray[np.floating], weights: NDArray[np.float64] | None = 
     """The bulk of points [N,3], N > 0, by weights [N] (points of float32) or all alike; opacities (float32) add up
     without rounding, so that their order plays no part."""
     ends = np.empty((2, 3))
-    shares = np.array(_BULK)
     for k in range(3):
         if weights is None:
-            ordered, at = np.sort(points[:, k]), np.ceil(shares * len(points)).astype(np.int64) - 1
+            ordered, at = np.sort(points[:, k]), np.ceil(np.array(_BULK) * len(points)).astype(np.int64) - 1
+            ends[:, k] = ordered[np.clip(at, 0, len(points) - 1)]
         else:
-            column = np.ascontiguousarray(points[:, k])
-            order = _ascending(column)
-            ordered, reached = np.take(column, order), np.cumsum(np.take(weights, order))
-            at = np.searchsorted(reached, shares * reached[-1])
-        ends[:, k] = ordered[np.clip(at, 0, len(points) - 1)]
+            ends[:, k] = _weighted(np.ascontiguousarray(points[:, k]), weights)
     half = (ends[1] - ends[0]) / 2
     least = max(_FLAT * float(half.max()), 1e-6 * float(np.abs(ends).max()), 1e-30)
     return Box((ends[0] + ends[1]) / 2, np.maximum(half, least))
@@ -82,6 +78,26 @@ def without_far(points: NDArray[np.float64]) -> NDArray[np.float64]:
             high = column[cuts[place]] if place < len(cuts) else np.inf
             kept &= (points[:, k] >= low) & (points[:, k] <= high)
     return points if kept.all() or np.count_nonzero(kept) < most else points[kept]
+
+
+def _weighted(values: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[2] the least of the values [N] that reach the shares ``_BULK`` of the weight. Only both tails are sorted: so
+    many values as surely hold their share."""
+    n, total, least = len(values), float(weights.sum()), float(weights.min())
+    tail = int(min(n, _BULK[0] * total / least + 2)) if least > 0 else n
+    chosen = [np.arange(n)] * 2
+    if 4 * tail <= n:
+        part = np.partition(values, (tail - 1, n - tail))
+        chosen = [np.flatnonzero(values <= part[tail - 1]), np.flatnonzero(values >= part[n - tail])]
+    out = np.empty(2)
+    for i, (some, share) in enumerate(zip(chosen, _BULK, strict=True)):
+        column, weight = values[some], weights[some]
+        order = _ascending(column)
+        reached = np.cumsum(np.take(weight, order))
+        if i:
+            reached += total - reached[-1]
+        out[i] = column[order[min(int(np.searchsorted(reached, share * total)), len(order) - 1)]]
+    return out
 
 
 def _ascending(values: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -8,8 +8,9 @@ import mmap
 import posixpath
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote
 
 from spatialbench.errors import CorruptInputError, MissingInputError
@@ -26,6 +27,7 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*:")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _MAPPED = 16 << 20
 """Bytes from which a file is mapped rather than read."""
+_PART = 1 << 20
 
 
 def check_given_path(path: Path) -> None:
@@ -70,20 +72,40 @@ class WorldFolder:
         return self._read(self.path, self.path.name)
 
     @contextlib.contextmanager
-    def mapped_main(self) -> Iterator[FileBytes]:
-        """The bytes of the file that was given, in place where there are many; hashed meanwhile in another thread."""
-        data = self._map(self.path)
-        if isinstance(data, bytes):
-            yield data
-            return
-        digest = hashlib.sha256()
-        hashing = threading.Thread(target=digest.update, args=(data,))
-        hashing.start()
+    def mapped_main(self) -> Iterator[Callable[[], FileBytes]]:
+        """What gives the bytes of the file, in place where there are many; who no longer needs them lets go of them.
+
+        Such a file is hashed meanwhile in another thread, and known to be read at the end.
+
+        Raises
+        ------
+        MissingInputError : it is not there or cannot be read.
+        """
         try:
-            yield data
-        finally:
-            hashing.join()
-        self._log.files.append(InputFile(name=self.path.name, bytes=len(data), sha256=digest.hexdigest()))
+            file = self.path.open("rb") if self.path.stat().st_size >= _MAPPED else None
+        except (OSError, ValueError):
+            file = None  # reading it says why
+        if file is None:
+            yield self.read_main
+            return
+
+        def mapped() -> FileBytes:
+            try:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):  # reading it can do without
+                return self.path.read_bytes()
+
+        with file:
+            hashing = _Hashing(file)
+            try:
+                yield mapped
+            finally:
+                hashing.join()
+        if hashing.failure is not None:
+            raise MissingInputError(f"the file '{self.path.name}' cannot be read ({_reason(hashing.failure)})",
+                                    where=str(self.path), todo="Check the disk and copy the file again")
+        self._log.files.append(InputFile(name=self.path.name, bytes=hashing.size,
+                                         sha256=hashing.digest.hexdigest()))
 
     def read(self, reference: str, *, encoded: bool = False, needed_by: str = "") -> bytes:
         """The bytes of a file that the world refers to.
@@ -136,15 +158,6 @@ class WorldFolder:
             return False
         return any(target.is_relative_to(home) for home in homes)
 
-    def _map(self, path: Path) -> FileBytes:
-        try:
-            if path.stat().st_size >= _MAPPED:
-                with path.open("rb") as f:
-                    return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):
-            pass  # reading it says why, or can do without
-        return self.read_main()
-
     def _read(self, path: Path, name: str, needed_by: str = "") -> bytes:
         by = f" (needed by {needed_by})" if needed_by else ""
         try:
@@ -157,6 +170,25 @@ class WorldFolder:
                                     todo="Check the path and its permissions") from None
         self._log.files.append(InputFile(name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
         return data
+
+
+class _Hashing(threading.Thread):
+    """Hashes a file from its start, by reading: what others have mapped of it is not held."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self.digest, self.size = hashlib.sha256(), 0
+        self.failure: OSError | None = None
+        self._file = file
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while part := self._file.read(_PART):
+                self.digest.update(part)
+                self.size += len(part)
+        except OSError as e:
+            self.failure = e
 
 
 def _reason(error: Exception) -> str:

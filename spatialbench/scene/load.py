@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, InputError, UnsupportedFormatError
 from spatialbench.scene.blocks import box, quantiles
@@ -161,14 +163,15 @@ def _with_sides(scene: Scene, sides: _Sides | None) -> Scene:
 
 
 def _box(scene: Scene) -> WorldBox:
+    return WorldBox(partial(_ends, scene), scene.splats is not None)
+
+
+def _ends(scene: Scene) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of all but the sky, or of the bulk of visible splats (of at most 200,000, evenly spread over the file)."""
     if scene.splats is None:
         mesh = None if scene.mesh is None else without_sky(scene.mesh)
-        if mesh is None or not len(mesh.faces):
-            low, high = np.array(scene.report.bounds)
-            return WorldBox(low, high, False)
-        low, high = box(mesh.vertices)
-        return WorldBox(low, high, False)
+        low, high = np.array(scene.report.bounds) if mesh is None or not len(mesh.faces) else box(mesh.vertices)
+        return low, high
     bulk = without_sky(scene.splats)
     splats = bulk if len(bulk) else scene.splats
     step = -(-len(splats) // _SAMPLE)
@@ -176,7 +179,7 @@ def _box(scene: Scene) -> WorldBox:
     means = splats.means[::step][seen] if seen.any() else splats.means[::step]
     low, high = np.array([quantiles(means[:, k].astype(np.float64), _BULK) for k in range(3)]).T
     offset = np.zeros(3) if splats.offset is None else splats.offset
-    return WorldBox(low + offset, high + offset, True)
+    return low + offset, high + offset
 
 
 def _mesh_scene(path: Path, kind: str, read: Callable[[], Soup], folder: WorldFolder, log: ReadLog,

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
-from spatialbench.scene.blocks import box, in_blocks, median
+from spatialbench.scene.blocks import box, in_blocks, median, share_of
 from spatialbench.scene.bulk import FAR, SAMPLE, Box, bulk_of, spread, without_far
-from spatialbench.scene.floaters import MOST, ends_of, floating_of
+from spatialbench.scene.floaters import MOST, empty_boxes, ends_of, floating_of, widest
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.sky import sky_faces
 from spatialbench.scene.topology import Topology
@@ -104,19 +104,19 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     bulk = bulk_of(np.take(splats.means, some, axis=0), np.take(splats.opacities, some).astype(np.float64))
     means, scales = np.ascontiguousarray(splats.means), np.ascontiguousarray(splats.scales)
     far, huge, size = np.empty(len(means), bool), np.empty(len(means), bool), np.float32(bulk.half.max())
-    in_blocks(len(means), lambda part: kernels.outside(means, scales, *bulk.reach, size, part.start, part.stop, far,
-                                                       huge))
+    step = share_of(len(means))
+    boxes = empty_boxes(-(-len(means) // step), 2)
+    in_blocks(len(means), lambda part: kernels.outside(means, scales, opaque, *bulk.reach, size, part.start, part.stop,
+                                                       far, huge, boxes[part.start // step]), step)
+    ends, near = widest(boxes)
+    away = far | huge
     if np.count_nonzero(huge & opaque) > MOST * len(index):
-        huge = np.zeros_like(huge)
+        huge, away = np.zeros_like(huge), far
+        near = ends_of(means, opaque & ~far)
     sigma = np.empty(len(some), np.float32)
     kernels.largest(np.take(scales, some, axis=0), 0, len(some), sigma)
     cell = max(2 * float(bulk.half.max()) / _CELLS, 2 * median(sigma))
-    away = far | huge
-    ends = ends_of(means, opaque)
-    if away.any():
-        floating = floating_of(means, opaque & ~away, cell)
-    else:
-        floating = floating_of(means, opaque, cell, ends)
+    floating, kept = floating_of(means, opaque & ~away, near, cell)
     if splats.sky is not None:
         far, huge = far & ~splats.sky, huge & ~splats.sky
         floating = None if floating is None else floating & ~splats.sky
@@ -125,8 +125,7 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     counts = {name: int(np.count_nonzero(m & opaque)) for name, m in masks.items()}
     extent = without = np.ptp(ends.astype(np.float64), axis=0)
     if any(counts.values()):
-        kept = opaque & ~(masks["far"] | masks["huge"] | masks["floating"])
-        without = np.ptp(ends_of(means, kept).astype(np.float64), axis=0) if kept.any() else np.zeros(3)
+        without = np.ptp(kept.astype(np.float64), axis=0) if np.isfinite(kept).all() else np.zeros(3)
     return SplatOutliers(far, floating, huge, len(index), counts, extent, without)
 
 

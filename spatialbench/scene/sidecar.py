@@ -36,17 +36,18 @@ _TODO = "Give a side-car of Marble, nerfstudio, 3DGS, COLMAP, habitat or spatial
 
 @dataclass(frozen=True, eq=False)
 class WorldBox:
-    """Ends [3], [3] of the bulk of a world in its source frame, and whether it is one of splats."""
+    """What gives the ends [3], [3] of the bulk of a world in its source frame, asked only where cameras are weighed;
+    and whether it is a world of splats."""
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    ends: Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
     splats: bool
 
     def holds(self, cameras: CameraList) -> bool:
         """Whether at least half of the cameras stand in the box or not far from it."""
         at = np.array([c.pose.position for c in cameras.cameras])
-        reach = FAR_DIAGONALS * float(np.linalg.norm(self.high - self.low))
-        near = ((at >= self.low - reach) & (at <= self.high + reach)).all(axis=1)
+        low, high = self.ends()
+        reach = FAR_DIAGONALS * float(np.linalg.norm(high - low))
+        near = ((at >= low - reach) & (at <= high + reach)).all(axis=1)
         return bool(near.mean() >= 0.5)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.blocks import box, in_blocks, lengths, median, quantiles
+from spatialbench.scene.cells import clusters_of
 from spatialbench.scene.log import ReadLog, plural
-from spatialbench.scene.weld import components, referred, touching
+from spatialbench.scene.weld import components, referred
 from spatialbench.types import GaussianSplats, TriangleMesh
 
 __all__ = ["DOME_FACTOR", "SHELL_GAP", "flag_sky", "flag_splat_sky", "is_sky_shell", "sky_faces", "sky_materials",
@@ -142,11 +143,10 @@ def flag_splat_sky(splats: GaussianSplats, log: ReadLog) -> GaussianSplats:
     sky, whatever their opacity. A background that lies nearer to the rest is kept: distance alone makes no sky
     (OPEN-2). What is found is warned of and in ``details["sky"]`` and ``details["sky_splats"]``.
     """
-    visible = splats.opacities > _SEEN
-    if not np.isfinite(box(splats.means)).all():
-        visible &= np.isfinite(splats.means).all(axis=1)
-    seen = np.flatnonzero(visible)
+    seen = np.flatnonzero(splats.opacities > _SEEN)
     points = np.take(splats.means, seen[::max(1, -(-len(seen) // _SAMPLE))], axis=0).astype(np.float64)
+    if not np.isfinite(points.sum()):
+        points = points[np.isfinite(points).all(axis=1)]
     assert splats.offset is not None
     for centre in (-splats.offset, _sphere_middle(points)):
         ends = None if centre is None else _shell(points - centre)
@@ -280,15 +280,15 @@ def _pieces(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[
     cell, points = np.empty(len(vertices), np.int32), np.ascontiguousarray(vertices)
     in_blocks(len(points), lambda part: kernels.cells(points, low, scale, _CELLS, part.start, part.stop, cell))
     occupied = np.bincount(cell[used], minlength=_CELLS**3) > 0
-    count, label = touching(occupied.reshape(_CELLS, _CELLS, _CELLS))
-    if count == 1:
+    clusters = clusters_of(occupied.reshape(_CELLS, _CELLS, _CELLS))
+    if clusters.count == 1:
         return None
-    at = np.take(label, cell)
+    at = np.take(clusters.labels(), cell)
     i, j, k = (np.take(at, faces[:, c]) for c in range(3))
     across = np.concatenate([np.stack([p, q], axis=1)[p != q] for p, q in ((i, j), (j, k))])
     across.sort(axis=1)
     across = np.unique(across, axis=0)
-    nodes = np.arange(count, dtype=np.int32)
+    nodes = np.arange(clusters.count, dtype=np.int32)
     _, joined = components(np.concatenate([across[:, 0], nodes]), np.concatenate([across[:, 1], nodes]), len(nodes))
     piece = np.unique(np.take(joined, i), return_inverse=True)[1].reshape(-1)
     return piece.astype(np.int32) if piece.max() > 0 else None

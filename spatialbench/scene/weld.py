@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Welded", "components", "in_buckets", "numbered", "position_keys", "referred", "touching", "weld"]
+__all__ = ["Welded", "components", "in_buckets", "numbered", "position_keys", "referred", "weld"]
 
 _BLOCK = 1 << 17
 
@@ -71,16 +71,6 @@ def numbered(parent: NDArray[np.int32], roots: NDArray[np.int32]) -> tuple[int, 
     counted = np.zeros(len(parent), bool)
     counted[roots] = True
     return int(counted.sum()), np.take(np.cumsum(counted, dtype=np.int32) - np.int32(1), parent)
-
-
-def touching(occupied: NDArray[np.bool_]) -> tuple[int, NDArray[np.int32]]:
-    """Number of clusters of occupied cells [X,Y,Z] that touch (26 neighbours), and that of each cell [X*Y*Z] that is
-    occupied, in the order of their first cells."""
-    from spatialbench.scene import _mesh_kernels as kernels
-
-    parent = np.arange(occupied.size, dtype=np.int32)
-    kernels.join_cells(occupied, parent)
-    return numbered(parent, np.take(parent, np.flatnonzero(occupied)))
 
 
 def _places(key: NDArray[np.uint64]) -> NDArray[np.int32] | None:

@@ -181,8 +181,22 @@ def test_an_error_in_a_block_is_not_lost(monkeypatch):
 
 
 def test_a_mapped_file_that_is_not_there(tmp_path):
-    with pytest.raises(MissingInputError), folder_module.WorldFolder(tmp_path / "no", ReadLog()).mapped_main():
-        pass
+    folder = folder_module.WorldFolder(tmp_path / "no", ReadLog())
+    with pytest.raises(MissingInputError), folder.mapped_main() as give:
+        give()
+
+
+def test_a_mapped_file_that_cannot_be_hashed(tmp_path, monkeypatch):
+    """A disk that fails later than the world was read: its hash would be one of a part."""
+    monkeypatch.setattr(folder_module, "_MAPPED", 1)
+    (tmp_path / "a.splat").write_bytes(bytes(64))
+    log = ReadLog()
+    failing = type("Failing", (folder_module._Hashing,), {"run": lambda self: setattr(self, "failure", OSError("no"))})
+    monkeypatch.setattr(folder_module, "_Hashing", failing)
+    with (pytest.raises(MissingInputError, match=r"'a\.splat' cannot be read"),
+          folder_module.WorldFolder(tmp_path / "a.splat", log).mapped_main() as give):
+        assert len(give()) == 64
+    assert not log.files
 
 
 def test_memory_of_a_million_floats_of_harmonics(tmp_path):

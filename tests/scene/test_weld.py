@@ -1,4 +1,4 @@
-"""Corners at one place, components and touching cells against plain loops, NumPy's unique and SciPy."""
+"""Corners at one place, and components against plain loops, NumPy's unique and SciPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spatialbench.scene import blocks, load_scene, weld
 from spatialbench.scene.clean import _areas, clean
 from spatialbench.scene.log import ReadLog, Soup
-from spatialbench.scene.weld import components, touching
+from spatialbench.scene.weld import components
 from spatialbench.types import Material
 
 
@@ -70,20 +70,6 @@ def test_components_are_those_of_scipy(seed, n, m, kind):
     with_edges = np.isin(np.arange(n), [*low, *high])
     assert label[with_edges].tolist() == in_order(other[with_edges])
     assert count == len(set(other[with_edges]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), shape=st.tuples(*3 * [st.integers(1, 5)]), share=st.floats(0, 1))
-def test_touching_cells(seed, shape, share):
-    occupied = np.random.default_rng(seed).random(shape) < share
-    cells = [tuple(c) for c in np.argwhere(occupied).tolist()]
-    flat = {c: int(np.ravel_multi_index(c, shape)) for c in cells}
-    pairs = [(flat[a], flat[b]) for a in cells for b in cells
-             if max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1]  # each with itself, too
-    expected = components(*np.sort(np.array(pairs, np.int32).reshape(-1, 2), axis=1).T.copy(), occupied.size)
-    count, label = touching(occupied)
-    assert count == expected[0]
-    assert label[occupied.reshape(-1)].tolist() == expected[1][occupied.reshape(-1)].tolist()
 
 
 # --- areas

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from spatialbench.scene.splats.raw import SH_C0
 
-__all__ = ["cells", "compressed", "count_cells", "dotsplat", "ends", "harmonics", "judge", "largest", "outside"]
+__all__ = ["cells", "compressed", "dotsplat", "ends", "harmonics", "judge", "largest", "marked",
+           "outside"]
 
 _CHUNK = 256
 _SHARE_11, _SHARE_10, _SHARE_8 = (np.arange(1 << bits) / ((1 << bits) - 1) for bits in (11, 10, 8))
@@ -136,13 +137,29 @@ def judge(means: F32, scales: F32, quaternions: F32, opacities: F32, start: int,
 
 
 @njit(cache=True, nogil=True)
-def outside(means: F32, scales: F32, low: F64, high: F64, size: np.float32, start: int, stop: int, far: Mask,
-            huge: Mask) -> None:
-    """Whether a splat lies beyond a box, and whether its largest scale is more than ``size``."""
+def outside(means: F32, scales: F32, chosen: Mask, low: F64, high: F64, size: np.float32, start: int, stop: int,
+            far: Mask, huge: Mask, ends: F32) -> None:
+    """Whether a splat lies beyond a box, and whether its largest scale is more than ``size``; widen the boxes
+    ``ends`` [2,2,3] to hold the ``chosen`` ones, and those that are neither."""
+    a, b, c, p, q, r = np.inf, np.inf, np.inf, -np.inf, -np.inf, -np.inf
     for n in range(start, stop):
-        far[n] = (means[n, 0] < low[0] or means[n, 0] > high[0] or means[n, 1] < low[1] or means[n, 1] > high[1]
-                  or means[n, 2] < low[2] or means[n, 2] > high[2])
-        huge[n] = max(max(scales[n, 0], scales[n, 1]), scales[n, 2]) > size
+        x, y, z = means[n, 0], means[n, 1], means[n, 2]
+        away = x < low[0] or x > high[0] or y < low[1] or y > high[1] or z < low[2] or z > high[2]
+        far[n] = away
+        wide = max(max(scales[n, 0], scales[n, 1]), scales[n, 2]) > size
+        huge[n] = wide
+        if chosen[n]:
+            if away or wide:
+                for k in range(3):
+                    ends[0, 0, k] = min(ends[0, 0, k], means[n, k])
+                    ends[0, 1, k] = max(ends[0, 1, k], means[n, k])
+            else:
+                a, b, c = min(a, x), min(b, y), min(c, z)
+                p, q, r = max(p, x), max(q, y), max(r, z)
+    for kind in range(2):
+        for k, (least, most) in enumerate(((a, p), (b, q), (c, r))):
+            ends[kind, 0, k] = min(ends[kind, 0, k], least)
+            ends[kind, 1, k] = max(ends[kind, 1, k], most)
 
 
 @njit(cache=True, nogil=True)
@@ -155,31 +172,49 @@ def largest(scales: F32, start: int, stop: int, out: F32) -> None:
 @njit(cache=True, nogil=True)
 def ends(means: F32, chosen: Mask, out: F32) -> None:
     """Widen the box [2,3] to hold the ``chosen`` of the means."""
+    a, b, c = out[0]  # in registers
+    p, q, r = out[1]
     for n in range(len(means)):
         if chosen[n]:
-            for k in range(3):
-                out[0, k] = min(out[0, k], means[n, k])
-                out[1, k] = max(out[1, k], means[n, k])
+            x, y, z = means[n, 0], means[n, 1], means[n, 2]
+            a, b, c = min(a, x), min(b, y), min(c, z)
+            p, q, r = max(p, x), max(q, y), max(r, z)
+    out[0, 0], out[0, 1], out[0, 2] = a, b, c
+    out[1, 0], out[1, 1], out[1, 2] = p, q, r
 
 
 @njit(cache=True, nogil=True)
-def cells(means: F32, low: F64, high: F64, scale: np.float32, shape: NDArray[np.int64], start: int, stop: int,
-          cell: I32) -> None:
-    """Flat number [N] of the cell of each mean in a box, -1 where it lies outside."""
+def cells(means: F32, chosen: Mask, low: F64, high: F64, scale: np.float32, shape: NDArray[np.int64], start: int,
+          stop: int, cell: I32, count: I32) -> None:
+    """Flat number [N] of the cell of each mean in a box, -1 where it lies outside; count the ``chosen`` ones in each
+    cell, of which none lies outside."""
+    a, b, c = low[0], low[1], low[2]
+    p, q, r = high[0], high[1], high[2]
+    i, j, k = np.float32(a), np.float32(b), np.float32(c)
+    u, v, w = np.float32(shape[0] - 1), np.float32(shape[1] - 1), np.float32(shape[2] - 1)
+    ny, nz = shape[1], shape[2]
     for n in range(start, stop):
-        number = 0
-        for k in range(3):
-            value = means[n, k]
-            if not low[k] <= value <= high[k]:
-                number = -1
-                break
-            number = number * shape[k] + np.int32(min((value - np.float32(low[k])) * scale, np.float32(shape[k] - 1)))
+        x, y, z = means[n, 0], means[n, 1], means[n, 2]
+        number = -1
+        if a <= x <= p and b <= y <= q and c <= z <= r:
+            number = (np.int32(min((x - i) * scale, u)) * ny + np.int32(min((y - j) * scale, v))) * nz + np.int32(
+                min((z - k) * scale, w))
+            if chosen[n]:
+                count[number] += 1
         cell[n] = number
 
 
 @njit(cache=True, nogil=True)
-def count_cells(cell: I32, chosen: Mask, count: I32) -> None:
-    """Count the ``chosen`` in each cell; none of them lies outside."""
-    for n in range(len(cell)):
-        if chosen[n]:
-            count[cell[n]] += 1
+def marked(means: F32, chosen: Mask, cell: I32, there: Mask, start: int, stop: int, out: Mask, ends: F32) -> None:
+    """Whether the cell of each is marked; one that lies outside (-1) is not. Widen ``ends`` [2,3] to hold the
+    ``chosen`` ones in cells that are not."""
+    a, b, c = ends[0]
+    p, q, r = ends[1]
+    for n in range(start, stop):
+        out[n] = cell[n] >= 0 and there[cell[n]]
+        if chosen[n] and not out[n]:
+            x, y, z = means[n, 0], means[n, 1], means[n, 2]
+            a, b, c = min(a, x), min(b, y), min(c, z)
+            p, q, r = max(p, x), max(q, y), max(r, z)
+    ends[0, 0], ends[0, 1], ends[0, 2] = a, b, c
+    ends[1, 0], ends[1, 1], ends[1, 2] = p, q, r

@@ -51,7 +51,9 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
             fault[odd[fault[odd] == 0]] = _FAULTS.index("color_not_finite")
 
     in_blocks(n, block)
-    counts = np.bincount(fault, minlength=len(_FAULTS))
+    bad = np.flatnonzero(fault)
+    counts = np.bincount(np.take(fault, bad), minlength=len(_FAULTS))
+    counts[0] = n - len(bad)
     for name, count in zip(_FAULTS[1:], counts[1:].tolist(), strict=True):
         log.repair(f"splats_{name}", count, "dropped")
     warn_of_many(log, splats=n)
@@ -65,9 +67,9 @@ def judge(raw: RawSplats, log: ReadLog, where: str) -> GaussianSplats:
         keep = fault == 0
         splats, flat = splats.select(keep), flat[keep]
     if not log.details.get("flat"):
-        log.repair("splats_scale_zero", int(flat.sum()), "flat along an axis; kept")
+        log.repair("splats_scale_zero", int(np.count_nonzero(flat)), "flat along an axis; kept")
     if raw.logit:
-        log.repair("splats_opacity_minus_infinity", int((splats.opacities == 0).sum()), "invisible; kept")
+        log.repair("splats_opacity_minus_infinity", int(np.count_nonzero(splats.opacities == 0)), "invisible; kept")
     return splats
 
 

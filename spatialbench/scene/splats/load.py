@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from spatialbench.scene.checks import check_splats
-from spatialbench.scene.folder import WorldFolder
+from spatialbench.scene.folder import FileBytes, WorldFolder
 from spatialbench.scene.log import ReadLog
 from spatialbench.scene.sidecar import read_side_car
 from spatialbench.scene.splats.blocks import thin
@@ -28,8 +29,8 @@ SPLAT_KINDS: dict[str, tuple[float, float, float]] = {
     "spz": (0.0, 1.0, 0.0)}
 """Kinds that are read, with the up axis that the convention of each gives (design, section 7); none gives a unit."""
 
-_FIXED = {"splat": read_dotsplat, "ksplat": read_ksplat}
-"""Kinds of fixed records that are read in place."""
+_IN_PLACE = ("splat-ply", "splat", "ksplat")
+"""Kinds whose files are mapped; the others are packed."""
 
 
 def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: int | None = None,
@@ -43,9 +44,11 @@ def load_splats(kind: str, path: Path, folder: WorldFolder, log: ReadLog, most: 
     As :func:`spatialbench.scene.load_scene`.
     """
     where = str(path)
-    raw = _read(kind, folder, log, where, most)
-    side = _side(raw, read_side_car(folder, raw.cameras, log))
-    splats = check_splats(judge(raw, log, where), log, drop_outliers, where)
+    with folder.mapped_main() if kind in _IN_PLACE else nullcontext(folder.read_main) as give:
+        raw = _read(kind, give(), folder, log, where, most)
+        side = _side(raw, read_side_car(folder, raw.cameras, log))
+        splats = check_splats(judge(raw, log, where), log, drop_outliers, where)
+        del raw
     return Scene(path=path, mesh=None, prior_up=np.array(SPLAT_KINDS[kind]), prior_unit_m=None,
                  report=report_splats(splats, log), side=side, splats=splats)
 
@@ -59,14 +62,11 @@ def _side(raw: RawSplats, side: SideCar) -> SideCar:
     return side
 
 
-def _read(kind: str, folder: WorldFolder, log: ReadLog, where: str, most: int | None) -> RawSplats:
+def _read(kind: str, data: FileBytes, folder: WorldFolder, log: ReadLog, where: str, most: int | None) -> RawSplats:
     """Apart, so that the file is let go of before its splats are looked at."""
     if kind == "splat-ply":
-        with folder.mapped_main() as data:
-            return read_splat_ply(data, log, where, most)
-    if kind in _FIXED:
-        with folder.mapped_main() as data:
-            return thin(_FIXED[kind](data, log, where), most, log)
-    if kind == "spz":
-        return thin(read_spz(folder.read_main(), log, where), most, log)
-    return thin(read_sog(folder.read_main(), folder, log, where), most, log)
+        return read_splat_ply(data, log, where, most)
+    if kind in ("splat", "ksplat"):
+        return thin((read_dotsplat if kind == "splat" else read_ksplat)(data, log, where), most, log)
+    assert isinstance(data, bytes)
+    return thin(read_spz(data, log, where) if kind == "spz" else read_sog(data, folder, log, where), most, log)
