@@ -25,7 +25,7 @@ _WORDS = {str: "text", float: "number", int: "whole number", bool: "true or fals
 
 def _models() -> dict[str, type[BaseModel]]:
     from spatialbench.types.case import CASE_KINDS
-    from spatialbench.types.suite import SuiteFile
+    from spatialbench.types.suite_file import SuiteFile
 
     return {**CASE_KINDS, "suite": SuiteFile}
 
@@ -77,7 +77,7 @@ def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[Row]:
         inner, many = _inner(field.annotation)
         words = field.description or _described(field.metadata) or _type(field.annotation)
         if name == "systems":  # validated one by one, so that the message names the system
-            from spatialbench.types.suite import SystemOutputs
+            from spatialbench.types.suite_file import SystemOutputs
 
             inner, many = SystemOutputs, ".NAME"
         default = "needed" if name == "kind" and field.default != "snapshot" else _default(field)

@@ -16,7 +16,8 @@ from spatialbench.tracks.spatial.evidence import evidence_names
 from spatialbench.tracks.spatial.object_evidence import object_files
 from spatialbench.types.case import WORLD_CASES, Case, EditCase, ExpandCase, SnapshotCase
 from spatialbench.types.case_parts import resolve_reference
-from spatialbench.types.suite import ROLES, Suite, SuiteCase
+from spatialbench.types.suite import Suite
+from spatialbench.types.suite_file import ROLES, SuiteCase
 
 __all__ = ["PlannedWorld", "Problem", "SuitePlan", "plan_suite"]
 

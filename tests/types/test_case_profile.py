@@ -13,7 +13,8 @@ from spatialbench.runs.batch.unitfile import inputs_digest
 from spatialbench.runs.suite import plan_suite
 from spatialbench.types.case import WORLD_CASES, EditCase, ExpandCase, SnapshotCase, load_any_case, parse_case
 from spatialbench.types.profile import load_profile
-from spatialbench.types.suite import SystemOutputs, load_suite
+from spatialbench.types.suite import load_suite
+from spatialbench.types.suite_file import SystemOutputs
 from tests.analytic import box_room, write_glb
 
 MINE = "id: mine\nmaker: Me\nfiles: f\nevidence: e\nup: +Z\nopacity: activated\n"
