@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -92,15 +91,7 @@ def pack_splats(splats: GaussianSplats) -> PackedSplats:
 
 
 def drawn_harmonics(splats: GaussianSplats) -> int:
-    """Number of coefficients a channel that are drawn.
-
-    Warns
-    -----
-    UserWarning : spherical harmonics of degree 4, which are drawn as degree 3.
-    """
-    if splats.sh_degree > DEGREE_MAX:
-        warnings.warn(f"spherical harmonics of degree {splats.sh_degree} are drawn as degree {DEGREE_MAX}",
-                      stacklevel=4)
+    """Number of coefficients a channel that are drawn: those of degree 4 are not, which the import report says."""
     return min(splats.sh.shape[1], (DEGREE_MAX + 1) ** 2)
 
 

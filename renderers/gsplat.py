@@ -43,9 +43,7 @@ class GsplatBackend:
     ------
     BackendUnavailableError : whatever gsplat, torch or CUDA fails with, here or later while drawing.
 
-    Warns
-    -----
-    UserWarning : spherical harmonics of degree 4, which are drawn as degree 3.
+    Spherical harmonics of degree 4 are drawn as degree 3; the import report says so.
     """
 
     def __init__(self, splats: GaussianSplats, settings: RenderSettings) -> None:

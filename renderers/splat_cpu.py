@@ -73,9 +73,7 @@ class SplatCpuBackend:
     ------
     ValueError : an unknown ``depth``, or ``plane`` for more splats than there are whole numbers in float32.
 
-    Warns
-    -----
-    UserWarning : spherical harmonics of degree 4, which are drawn as degree 3.
+    Spherical harmonics of degree 4 are drawn as degree 3; the import report says so.
     """
 
     def __init__(self, splats: GaussianSplats, settings: RenderSettings, depth: str | None = None) -> None:

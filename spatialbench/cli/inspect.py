@@ -115,6 +115,7 @@ def _lines(name: str, found: dict[str, Any]) -> Iterator[str]:
         c = found["collision"]
         faces = "made by a run" if c["faces"] is None else f"{c['faces']:,} faces"
         yield _row("collision", f"{c['geometry']}, {faces}")
+    yield from _surface(found["details"].get("topology"))
     for r in found["repairs"]:
         yield _row("mended", f"{r['name']} ({r['count']:,}) {r['note']}".rstrip())
     for f in found["files"][:_HEAD]:
@@ -123,6 +124,20 @@ def _lines(name: str, found: dict[str, Any]) -> Iterator[str]:
         yield _row("file", f"and {len(found['files']) - _HEAD} more")
     for w in found["warnings"]:
         yield _row("warning:", w)
+
+
+def _surface(topology: dict[str, int] | None) -> Iterator[str]:
+    """What makes a mesh no closed surface; nothing where it is one."""
+    if topology is None:
+        return
+    words = {"boundary_edges": "open", "nonmanifold_edges": "of three faces or more",
+             "inconsistent_edges": "of faces wound against each other"}
+    odd = [f"{topology[k]:,} {v}" for k, v in words.items() if topology[k]]
+    if odd:
+        yield _row("edges", f"{', '.join(odd)}, of {topology['edges']:,}")
+    if topology["inward_components"]:
+        yield _row("wound", f"{topology['inward_components']:,} of {topology['closed_components']:,} closed pieces "
+                            "inwards")
 
 
 def _contents(found: dict[str, Any]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from spatialbench.scene.reading import ReadOptions
 from spatialbench.scene.world_files import world_files
 from spatialbench.types import Decision, Protocol, Scene, SnapshotCase
 from spatialbench.world import Anchoring, FrameOverrides, anchor_world
-from spatialbench.world.anchoring import collision_source, gates_json, scale_json
+from spatialbench.world.anchoring import collision_source, gates_json, reader_warnings, scale_json
 from spatialbench.world.camera import given_camera
 from spatialbench.world.decide import decide_unit, decide_up
 from spatialbench.world.opacity import decide_opacity, opacity_by_format
@@ -105,7 +105,8 @@ def inspect_world(path: Path, protocol: Protocol, case: SnapshotCase | None = No
     except (InputError, BackendUnavailableError) as error:
         return _partly(scene, None, case, overrides, error, error.what)
     decisions = {"opacity": opacity_by_format(at.scene), **at.decisions, "scale": _known_scale(at)}
-    words = [*at.warnings, *([at.unit_warning] if at.unit_warning else []), *scene.report.warnings]
+    words = [*at.warnings, *([at.unit_warning] if at.unit_warning else []),
+             *reader_warnings(scene.report, at.decisions)]
     return Inspection(at.scene, _in_order(decisions), at.rotation[2], at, None, tuple(dict.fromkeys(words)))
 
 
@@ -134,7 +135,7 @@ def _partly(scene: Scene, points: PointCloud | None, case: SnapshotCase | None, 
     if overrides.scale is not None:
         decisions["scale"] = Decision(value=overrides.scale, source="user")
     return Inspection(scene, _in_order(decisions), np.asarray(up), None, points,
-                      tuple(dict.fromkeys([*words, *scene.report.warnings])), refusal)
+                      tuple(dict.fromkeys([*words, *reader_warnings(scene.report, decisions)])), refusal)
 
 
 def _known_scale(at: Anchoring) -> Decision:

@@ -32,7 +32,7 @@ from spatialbench.scene.reading import ReadOptions
 from spatialbench.types import RenderSettings, load_case, load_protocol, protocol_hash
 from spatialbench.types.frames import DEPTHS
 from spatialbench.world import FrameOverrides
-from spatialbench.world.anchoring import Anchoring, anchor_world, gates_json, scale_json
+from spatialbench.world.anchoring import Anchoring, anchor_world, gates_json, reader_warnings, scale_json
 
 __all__ = ["LIST_FILES", "RenderOptions", "RenderResult", "render_world"]
 
@@ -107,6 +107,10 @@ def render_world(path: Path, folder: Path, options: RenderOptions, progress: Pro
     cameras = check_views(views)
     _check(options)
     check_folder(folder)
+    home = path if path.is_dir() else path.parent
+    if folder.resolve() == home.resolve():
+        raise UsageError("is the folder of the world: the list of cameras that is written there would be taken for "
+                         "the world's own from then on", where=str(folder), todo="Choose another with -o")
     protocol = load_protocol(options.protocol, options.settings)
     case = None if options.case is None else load_case(options.case)
     options = replace(options, reading=options.reading.with_case(case, options.case))
@@ -169,7 +173,8 @@ def _want(options: RenderOptions) -> tuple[str, ...]:
 
 
 def _anchored(at: Anchoring) -> dict[str, Any]:
-    words = [*at.warnings, *([at.unit_warning] if at.unit_warning else []), *at.scene.report.warnings]
+    words = [*at.warnings, *([at.unit_warning] if at.unit_warning else []),
+             *reader_warnings(at.scene.report, at.decisions)]
     return {"scale": scale_json(at.scale), "gates": gates_json(at.gates), "warnings": list(dict.fromkeys(words)),
             "decisions": {k: d.model_dump(mode="json") for k, d in at.decisions.items()}}
 

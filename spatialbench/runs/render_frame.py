@@ -62,11 +62,15 @@ def frame_of(stated: str | None, cameras: CameraList | None, source: Path | None
 
     Raises
     ------
-    UsageError : a list of our own whose frame is neither and that no option explains.
+    UsageError : a list of our own whose frame is neither and that no option explains, or another than the option's.
     """
     name = stated
+    listed = None if cameras is None else {WORLD_FRAME: "world", SOURCE_FRAME: "file"}.get(cameras.frame)
+    if stated is not None and listed is not None and listed != stated:
+        raise UsageError(f"states the frame '{listed}', and --frame says '{stated}'", where=str(source),
+                         todo="Leave --frame away: the list's own frame counts")
     if name is None and cameras is not None and cameras.frame:
-        name = {WORLD_FRAME: "world", SOURCE_FRAME: "file"}.get(cameras.frame)
+        name = listed
         if name is None:
             raise UsageError(f"states the frame {cameras.frame[:80]!r}", where=str(source),
                              todo="Say with --frame world or --frame file which it is")

@@ -35,7 +35,7 @@ from spatialbench.scene.usd import read_usd
 from spatialbench.scene.world_files import WorldFiles, other_worlds, world_files
 from spatialbench.types import ImportReport, Material, Scene, SideCar, TriangleMesh
 
-__all__ = ["LARGEST_PLAUSIBLE", "PRIORS", "load_scene"]
+__all__ = ["LARGEST_PLAUSIBLE", "PRIORS", "TOO_LONG", "load_scene"]
 
 _Y, _Z = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 PRIORS: dict[str, tuple[tuple[float, float, float], float | None]] = {
@@ -48,6 +48,8 @@ _ALONE = {"off": read_off, "drc": read_drc, "3mf": read_3mf, "stl": read_stl}
 _SUFFIXES = {"usd": ("usd", "usda", "usdc", "usdz"), "splat-ply": ("ply",), "sog": ("sog", "json", "zip")}
 LARGEST_PLAUSIBLE = 1000.0
 """Metres: a world that is larger is warned about; a thousandth of it is a room."""
+TOO_LONG = "not plausible for metres"
+"""In that warning, which is of no use where somebody has said the unit."""
 
 
 _VISIBLE, _BULK, _SAMPLE = 0.2, (0.01, 0.99), 200_000
@@ -102,6 +104,11 @@ def _load_layers(files: WorldFiles, sides: _Sides, drop_outliers: bool) -> Scene
     log = ReadLog(format="ply")
     if files.left_out:
         log.warn(f"beside the layers, {', '.join(files.left_out[:8])} in the folder is not read")
+    if files.missing:
+        numbers = ", ".join(map(str, files.missing[:8])) + (", ..." if len(files.missing) > 8 else "")
+        log.warn(f"of the layers, {'number' if len(files.missing) == 1 else 'numbers'} {numbers} "
+                 f"{'is' if len(files.missing) == 1 else 'are'} not there, though later ones are: part of the world "
+                 "may be missing")
     folder = WorldFolder(files.main, log)
 
     def read() -> Soup:
@@ -227,8 +234,8 @@ def _warn_large(mesh: TriangleMesh, unit_m: float, report: ImportReport) -> None
     low, high = box((seen if len(seen.faces) else mesh).vertices)
     extent = float((high - low).max())
     if extent * unit_m > LARGEST_PLAUSIBLE:
-        report.warnings.append(f"the world is {extent:g} units long: not plausible for metres, it looks like "
-                               "millimetres (set the scale, 0.001 for millimetres)")
+        report.warnings.append(f"the world is {extent:g} units long: {TOO_LONG}, it looks like "
+                               "millimetres (if so, give --unit 0.001)")
 
 
 def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:

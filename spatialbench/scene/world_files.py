@@ -31,12 +31,14 @@ class WorldFiles:
     layers : mesh files of one world, in the order of their numbers; empty for most worlds.
     collider : a mesh that stands for the splats of ``main`` in simulations, by its name; or None.
     left_out : names of other world files in the folder.
+    missing : numbers of layers, counted from 0, that are not there though later ones are.
     """
 
     main: Path
     layers: tuple[Path, ...] = ()
     collider: Path | None = None
     left_out: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,10 @@ class FolderWorlds:
         plain = {number for number, packed, _, _ in layers if not packed}
         chosen = tuple(p for number, packed, _, p in layers if not packed or number not in plain)
         taken = set(chosen)
-        return WorldFiles(chosen[0], chosen, left_out=tuple(p.name for p in self.files if p not in taken))
+        numbers = {number for number, *_ in layers}
+        missing = tuple(k for k in range(min(max(numbers), _MAX_ENTRIES)) if k not in numbers)
+        return WorldFiles(chosen[0], chosen, left_out=tuple(p.name for p in self.files if p not in taken),
+                          missing=missing)
 
 
 def world_files(path: Path, listed: Callable[[Path], FolderWorlds] = FolderWorlds.of) -> WorldFiles:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.types import Decision, Gate, GaussianSplats, Protocol, ScaleRecord, Scene, SnapshotCase, TriangleMesh
+from spatialbench.scene.load import TOO_LONG
+from spatialbench.types import (
+    Decision,
+    Gate,
+    GaussianSplats,
+    ImportReport,
+    Protocol,
+    ScaleRecord,
+    Scene,
+    SnapshotCase,
+    TriangleMesh,
+)
 from spatialbench.world.anchor import similarity
 from spatialbench.world.camera import InitialCamera, given_camera
 from spatialbench.world.decide import FrameOverrides, decide_unit, decide_up, level_rotation, named_profile
@@ -24,7 +35,7 @@ from spatialbench.world.start import start
 from spatialbench.world.subject import Subject, subject_of
 from spatialbench.world.up import UpEstimate
 
-__all__ = ["Anchoring", "Progress", "anchor_world", "collision_source", "gates_json", "scale_json"]
+__all__ = ["Anchoring", "Progress", "anchor_world", "collision_source", "gates_json", "reader_warnings", "scale_json"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -159,6 +170,12 @@ def collision_source(scene: Scene) -> str:
     if scene.mesh is None:
         return "fused_mesh"
     return "mesh" if scene.splats is None else "collider"
+
+
+def reader_warnings(report: ImportReport, decisions: Mapping[str, Decision]) -> list[str]:
+    """What the reader warned of; that a world is too long for metres only where nobody has said the unit or scale."""
+    said = any(decisions[k].source in ("user", "case") for k in ("unit", "scale") if k in decisions)
+    return [w for w in report.warnings if not (said and TOO_LONG in w)]
 
 
 def gates_json(gates: tuple[Gate, ...]) -> list[dict[str, Any]]:

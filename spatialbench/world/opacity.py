@@ -33,8 +33,14 @@ def decide_opacity(scene: Scene, case: SnapshotCase | None, overrides: FrameOver
     if told is None or scene.splats is None:
         return scene, {}, []
     value, who, note = told
+    said = {"opacity": Decision(value=value, source=who, confidence=CONFIDENCE[who], note=note)}
+    version = _version(scene)
+    if version not in _LOGITS:
+        return (scene, said, []) if value == "activated" else (scene, {}, [
+            f"opacities were said to be stored as logits, but {version} files hold them as they are: they "
+            "were read as that"])
     if value == "logit":
-        return scene, {"opacity": Decision(value="logit", source=who, confidence=CONFIDENCE[who], note=note)}, []
+        return scene, said, []
     if _LOOKS not in scene.report.details:
         return scene, {}, [f"opacities were said to be stored as they are, but in a {scene.report.format} with these "
                            "values they cannot be: they were read as the format asks"]
@@ -51,6 +57,10 @@ def opacity_by_format(scene: Scene) -> Decision:
     """How opacities were read where nobody says: as the format asks; undecided in a world without splats."""
     if scene.splats is None:
         return Decision(value=None, source="none", confidence=0.0, note="there are no splats")
-    version = str(scene.report.details.get("format_version", scene.report.format))
+    version = _version(scene)
     return Decision(value="logit" if version in _LOGITS else "activated", source="prior",
                     confidence=CONFIDENCE["prior"], note=f"what {version} files are by convention")
+
+
+def _version(scene: Scene) -> str:
+    return str(scene.report.details.get("format_version", scene.report.format))

@@ -247,3 +247,27 @@ def test_real_splats_are_inspected_and_drawn(data_dir: Path, tmp_path: Path, qui
         assert 0.15 < covered < 0.75, "the kitchen fills a good part, and floaters do not shrink it"
         teal = (part[..., 1] - part[..., 0] > 40) & (part[..., 2] - part[..., 0] > 40)
         assert teal.mean() > 0.01, "its teal cabinets are teal"
+
+
+def test_open_and_odd_edges_are_in_the_words(quick: str, tmp_path: Path) -> None:
+    """A tetrahedron is closed: no word. Without one face three edges are open; a fin on an edge makes one of three
+    faces, with two open edges of its own; a face turned round is wound against its three neighbours."""
+    corners = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nv 2 2 2\n"
+    faces = ["f 1 3 2", "f 1 2 4", "f 2 3 4", "f 3 1 4"]
+    for name, lines, row in (("whole", faces, None), ("open", faces[:3], "3 open, of 6"),
+                             ("fin", [*faces, "f 1 2 5"], "2 open, 1 of three faces or more, of 8"),
+                             ("turned", [*faces[:3], "f 1 3 4"], "3 of faces wound against each other, of 6")):
+        path = tmp_path / f"{name}.obj"
+        path.write_text(corners + "\n".join(lines) + "\n")
+        done = call(quick, path)
+        assert done.exit_code == 0, done.output
+        rows = [line for line in done.stdout.splitlines() if line.startswith("edges")]
+        assert [r.split(None, 1)[1] for r in rows] == ([] if row is None else [row])
+
+
+def test_millimetres_are_not_asked_for_where_the_unit_is_said(quick: str, data_dir: Path) -> None:
+    """Case B19: 4 m of millimetres, in a format without a unit."""
+    path = data_dir / "reports/import/solid_binary_mm.stl"
+    assert any("give --unit 0.001" in w for w in found_in(call(quick, path, "--json"))["warnings"])
+    for said in (("--unit", 0.001), ("--scale", 0.001)):
+        assert not any("millimetres" in w for w in found_in(call(quick, path, *said, "--json"))["warnings"])

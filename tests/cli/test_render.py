@@ -108,6 +108,27 @@ def test_the_same_pictures_from_every_list_in_every_frame(room: Path, tmp_path: 
             assert close.mean() >= 0.99, source
 
 
+def test_a_frame_against_that_of_the_list_is_refused(room: Path, tmp_path: Path) -> None:
+    made(room, "--ring", "--frames", 1, "--frame", "file", *SMALL, "-o", tmp_path / "a")
+    for frame, words in (("world", "states the frame 'file', and --frame says 'world'"),
+                         ("capture", "the list states no 'applied_transform'")):
+        done = run(room, "--cameras", tmp_path / "a" / "cameras.json", "--frame", frame, *QUICK, "-o", tmp_path / "b")
+        assert isinstance(done.exception, UsageError)
+        assert words in str(done.exception)
+    assert made(room, "--cameras", tmp_path / "a" / "cameras.json", "--frame", "file", *QUICK, "--backend", "raster",
+                "-o", tmp_path / "b")["frame"].startswith("source")
+
+
+def test_the_folder_of_the_world_is_refused(room: Path, monkeypatch) -> None:
+    """The list that is written there would be read as the world's side-car by every later run."""
+    monkeypatch.chdir(room.parent)
+    for target in (room.parent, Path(".")):
+        done = run(room, "--ring", "--frames", 1, *SMALL, "-o", target)
+        assert isinstance(done.exception, UsageError)
+        assert "is the folder of the world" in str(done.exception)
+    assert not (room.parent / "cameras.json").exists()
+
+
 def test_capture_frame_of_nerfstudio(room: Path, tmp_path: Path) -> None:
     """The room's file is in the capture's frame, and the list is after x -> 3 (R x + t)."""
     made(room, "--ring", "--frames", 1, "--frame", "file", *SMALL, "--depth", "-o", tmp_path / "a")

@@ -131,9 +131,8 @@ def test_offset_is_subtracted_in_float64(fake):
     np.testing.assert_array_equal(fake[0]["viewmats"].array, fake[1]["viewmats"].array)
 
 
-def test_degree_four_is_drawn_as_three_with_a_warning(fake):
-    with pytest.warns(UserWarning, match="degree 4 are drawn as degree 3"):
-        backend = GsplatBackend(random_splats(5, 9, 4), RenderSettings())
+def test_degree_four_is_drawn_as_three(fake):
+    backend = GsplatBackend(random_splats(5, 9, 4), RenderSettings())
     backend([facing(9)], ("rgb",))
     assert fake[0]["sh_degree"] == 3 and fake[0]["colors"].array.shape == (5, 16, 3)
 

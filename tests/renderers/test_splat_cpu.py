@@ -250,10 +250,9 @@ def test_edge_cases_draw_nothing_or_something_finite():
     np.testing.assert_allclose(rgb[32, 32], [1, 0, 0.4995], atol=1e-6)
 
 
-def test_degree_four_is_drawn_as_three_with_a_warning():
+def test_degree_four_is_drawn_as_three():
     splats = random_splats(20, 9, 4)
-    with pytest.warns(UserWarning, match="degree 4 are drawn as degree 3"):
-        a = draw(splats, facing())
+    a = draw(splats, facing())
     cut = GaussianSplats(splats.means, splats.scales, splats.quaternions, splats.opacities, splats.sh[:, :16].copy())
     np.testing.assert_array_equal(a[0], draw(cut, facing())[0])
 

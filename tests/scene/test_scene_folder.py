@@ -69,6 +69,7 @@ def test_layers_are_one_world(tmp_path):
     assert [m.sky for m in scene.mesh.materials] == [False, False, True]
     assert r.details["sky"] == ["mesh_layer2 sky"]
     assert any("'mesh_layer2'" in w and "taken for the sky" in w for w in r.warnings)
+    assert not any("not there" in w for w in r.warnings)
     assert scene.side.up.tolist() == [0, 0, 1]
     assert scene.side.up_source == "profile"
     assert np.linalg.norm(scene.mesh.vertices, axis=1).max() == pytest.approx(40, rel=1e-6)
@@ -82,6 +83,7 @@ def test_layers_stay_apart_from_what_lies_beside_them(tmp_path):
     scene = load_scene(tmp_path)
     assert list(scene.report.details["layers"]) == ["mesh_layer0", "mesh_layer1", "mesh_layer2", "mesh_layer10"]
     assert any("gaussians.ply in the folder is not read" in w for w in scene.report.warnings)
+    assert any("layers, numbers 3, 4, 5, 6, 7, 8, 9 are not there" in w for w in scene.report.warnings)
     first = load_scene(tmp_path / "mesh_layer0.ply")  # brings the others, as the batch counts them with it
     assert first.report.model_dump() == scene.report.model_dump()
     assert load_scene(tmp_path / "mesh_layer1.ply").report.details.get("layers") is None  # one file was asked for

@@ -66,8 +66,10 @@ def test_ply_values(load, how):
 @pytest.mark.parametrize("order", ["<", ""])
 def test_ply_harmonics_are_stored_by_channel(load, degree, n, order):
     rest = {f"f_rest_{i}": float(i) for i in range(n)}
-    s = load(ply([{**dict(reversed(rest.items())), **row()}], order=order)).splats  # columns go by name
+    scene = load(ply([{**dict(reversed(rest.items())), **row()}], order=order))  # columns go by name
+    s = scene.splats
     assert s.sh_degree == degree
+    assert any("degree 4 are drawn as degree 3" in w for w in scene.report.warnings) is (degree == 4)
     k = n // 3
     assert s.sh[0, 1:].tolist() == [[i, k + i, 2 * k + i] for i in range(k)]
 

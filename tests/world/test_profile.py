@@ -88,7 +88,7 @@ def test_opacities_stored_as_they_are_are_taken_back(table: GaussianSplats) -> N
     """Read as logits, 0.98 becomes 1 / (1 + exp(-0.98)) = 0.727; a profile or the user undoes it."""
     read = np.full(len(table), 1 / (1 + np.exp(-0.98)), np.float32)
     scene = splat_scene(replace(table, opacities=read))
-    scene.report.details["opacity_looks_activated"] = True
+    scene.report.details.update(opacity_looks_activated=True, format_version="3DGS PLY")
     for told in (FrameOverrides(profile=profile(opacity="activated")), FrameOverrides(opacity="activated")):
         found, decisions, words = decide_opacity(scene, None, told)
         assert found.splats is not None
@@ -101,5 +101,20 @@ def test_opacities_stored_as_they_are_are_taken_back(table: GaussianSplats) -> N
     assert decisions["opacity"].source == "user"
     # Values beyond [0,1] cannot have been opacities.
     other = splat_scene(table)
+    other.report.details["format_version"] = "3DGS PLY"
     assert decide_opacity(other, None, FrameOverrides(opacity="activated"))[0] is other
     assert "as the format asks" in decide_opacity(other, None, FrameOverrides(opacity="activated"))[2][0]
+
+
+@pytest.mark.parametrize("version", [".splat", "SPZ 3", "KSPLAT 0.1", "SOG 2", "PlayCanvas compressed PLY"])
+def test_formats_that_hold_opacities_as_they_are_are_read_so_whatever_is_said(table: GaussianSplats, version: str
+                                                                               ) -> None:
+    scene = splat_scene(table)
+    scene.report.details["format_version"] = version
+    found, decisions, words = decide_opacity(scene, None, FrameOverrides(opacity="activated"))
+    assert (found, decisions["opacity"].value, decisions["opacity"].source, words) == (scene, "activated", "user", [])
+    found, decisions, words = decide_opacity(scene, None, FrameOverrides(opacity="logit"))
+    assert found is scene
+    assert not decisions  # so the prior stands: nothing says that the file was read as it was not
+    assert len(words) == 1
+    assert version in words[0]

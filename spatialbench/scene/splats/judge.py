@@ -12,8 +12,10 @@ from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.splats.raw import RawSplats
 from spatialbench.types import Decision, GaussianSplats, ImportReport
 
-__all__ = ["FAR", "judge", "report_splats"]
+__all__ = ["DRAWN_DEGREE", "FAR", "judge", "report_splats"]
 
+DRAWN_DEGREE = 3
+"""Of harmonics; renderers leave out what is above."""
 FAR = 1e4
 """Units from the origin beyond which the middle of a world is moved there: float32 steps are 1e-3 at that distance."""
 
@@ -106,6 +108,8 @@ def report_splats(splats: GaussianSplats, log: ReadLog) -> ImportReport:
         f"p{p}": float(v) for p, v in zip((5, 50, 95), quantiles(splats.opacities, (0.05, 0.5, 0.95)), strict=True)}
     log.details["largest_sigma_median"] = median(sigma)
     log.details["antialiased"] = splats.antialiased
+    if splats.sh_degree > DRAWN_DEGREE:
+        log.warn(f"spherical harmonics of degree {splats.sh_degree} are drawn as degree {DRAWN_DEGREE}")
     if splats.offset.any():
         log.details["offset"] = splats.offset.tolist()
     decisions = dict(log.decisions)
