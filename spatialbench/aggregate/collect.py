@@ -54,7 +54,8 @@ class MetricSummary(Record):
     normalised: float | None
     """In [0,1], higher is better; None without a mean or without a rule."""
     coverage: str
-    """``4 of 10``: measured of applicable."""
+    """``4 of 10``: measured of applicable; ``stand-in only (4 of 10)``, or ``4 of 10, 1 by a stand-in``, where one had
+    a part in all or some of them, and there is no score."""
     shown_raw: str
     shown_score: str
     """100 times the normalised value with its coverage, for people; a dash without one."""
@@ -115,7 +116,7 @@ def summarise_metric(measurements: Sequence[Measurement], spec: MetricSpec, tabl
     counts = Counter(m.status for m in measurements)
     n, total = len(values), len(measurements)
     applicable = total - counts[Status.INAPPLICABLE]
-    coverage = f"{n} of {applicable}"
+    coverage = _coverage(measurements, n, applicable)
     reasons = Counter((m.status, m.reason) for m in measurements if m.reason)
     order = list(Status)
     return MetricSummary(
@@ -136,13 +137,21 @@ def official(measurements: Iterable[Measurement]) -> bool:
     return not any(f.startswith(SUBSTITUTE) for m in measurements if m.value is not None for f in m.flags)
 
 
+def _coverage(measurements: Iterable[Measurement], n: int, applicable: int) -> str:
+    """How many of what could have been measured, and whether by stand-ins."""
+    by_other = sum(not official([m]) for m in measurements)
+    if not by_other:
+        return f"{n} of {applicable}"
+    return f"stand-in only ({n} of {applicable})" if by_other == n else f"{n} of {applicable}, {by_other} by a stand-in"
+
+
 def why_missing(summary: MetricSummary | None) -> str:
     """In words why a metric has no score."""
     if summary is None:
         return "untested: no record"
     if summary.n_measured:
         stand_ins = [f.partition(":")[2] for f in summary.flags if f.startswith(SUBSTITUTE)]
-        return f"measured with a stand-in ({', '.join(stand_ins)})" if stand_ins else "no normalisation rule"
+        return f"{summary.coverage}: {', '.join(stand_ins)}" if stand_ins else "no normalisation rule"
     said = [f"{r.status} ({r.count}): {r.reason}" for r in summary.reasons]
     return "; ".join(said[:3]) + (f"; and {len(said) - 3} more reasons" if len(said) > 3 else "")
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from types import FrameType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -21,7 +21,9 @@ from spatialbench.cli.scoring_options import scoring_options
 if TYPE_CHECKING:
     from spatialbench.runs.batch import Batch, Board
     from spatialbench.runs.batch.decide import Decision
+    from spatialbench.runs.batch.spending import Spending
     from spatialbench.runs.scoring import Scoring
+    from spatialbench.scorers.judge import JudgeSession
     from spatialbench.types.profile import ExporterProfile
 
 __all__ = ["batch"]
@@ -119,6 +121,8 @@ def batch(suite: Path | None, worlds: str | None, out: Path, protocol: str | Non
                 board = work.run(watcher)
         except KeyboardInterrupt:
             click.echo("interrupted: what is finished stays, and the same command continues", err=True)
+            if not (quiet or as_json):
+                _say_judge(work.spending, err=True)
             return 130
     _say_end(work, board, as_json, quiet)
     return 1 if board.stopped or board.failed or board.kept_failed else 0
@@ -168,7 +172,9 @@ def _say_end(work: Batch, board: Board, as_json: bool, quiet: bool) -> None:
     data: dict[str, Any] = {
         "out": str(out), "units": board.total, "done": board.done, "failed": board.failed, "skipped": board.skipped,
         "kept": board.kept, "kept_failed": board.kept_failed, "left": board.left, "stopped": board.stopped,
-        "failures": [{"unit": unit, "reason": reason} for unit, reason in board.failures]}
+        "failures": [{"unit": unit, "reason": reason} for unit, reason in board.failures],
+        "judge": [{"model": use.model, "endpoint": use.endpoint, **vars(use.tally), "doubts": dict(use.doubts)}
+                  for use in work.spending.uses], "judge_spent": work.spending.spent}
     if as_json:
         click.echo(json.dumps(data))
         return
@@ -187,6 +193,20 @@ def _say_end(work: Batch, board: Board, as_json: bool, quiet: bool) -> None:
                + (f" ({board.kept_failed} of them failed)" if board.kept_failed else ""))
     if board.kept_failed:
         click.echo("run failed ones again with --retry-failed (crashes and limits) or --force")
+    _say_judge(work.spending)
     click.echo(f"results: {out}")
     if not board.stopped:
         click.echo(f"tables:  spatialbench summarize {out}")
+
+
+def _say_judge(spending: Spending, err: bool = False) -> None:
+    """What all workers together have asked, as ``run`` says it of a world; and what is spent of a cap."""
+    from spatialbench.cli.judge import describe
+
+    for use in spending.uses:
+        # A session is more than is needed here: it names the model and its place by ``backend``.
+        click.echo(describe(use.tally, cast("JudgeSession", SimpleNamespace(backend=use))), err=err)
+        for doubt, units in sorted(use.doubts.items()):
+            click.echo(f"warning: {doubt} (in {units} unit{'s' * (units != 1)})", err=err)
+    if spending.most is not None and spending.uses:
+        click.echo(f"spent so far in this folder: {spending.spent:.4f} of {spending.most:g}", err=err)

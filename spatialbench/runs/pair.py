@@ -14,8 +14,17 @@ from spatialbench.aggregate import Summary, load_normalization, summarise, summa
 from spatialbench.errors import ConfigError, UsageError
 from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
+from spatialbench.runs.kept_scoring import KeptScoring
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
-from spatialbench.runs.scoring import LentJudge, check_scoring, judge_texts, open_judge_of, open_scorers, scorers_used
+from spatialbench.runs.scoring import (
+    LentJudge,
+    check_scoring,
+    judge_texts,
+    named_folder,
+    open_judge_of,
+    open_scorers,
+    scorers_used,
+)
 from spatialbench.runs.single import RunOptions, by_metric, check_protocol, complete_report, prepare
 from spatialbench.runs.store import canonical_json, units_text, write_result
 from spatialbench.scene import load_scene
@@ -138,7 +147,7 @@ def measure_pair(kind: PairKind, paths: Mapping[str, Path], protocol: Protocol, 
         observations.get(name)
     wanted = set(wanted_all if metrics is None else metrics) - set(known)
     made = by_metric(evaluate([id for id in wanted_all if id in wanted], observations))
-    measurements = [m for id in wanted_all for m in made.get(id, known.get(id, ()))]
+    measurements = named_folder((m for id in wanted_all for m in made.get(id, known.get(id, ()))), options.scoring)
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     _lap(timings, "measure", start)
     for role in ROLES:
@@ -179,7 +188,7 @@ def resolved(case: PairCase, folder: Path, root: Path, where: str) -> dict[str, 
             for key, name in evidence_names(case, there).items()}
 
 
-def write_pair(result: PairResult, folder: Path, page: str | None = None) -> None:
+def write_pair(result: PairResult, folder: Path, page: str | None = None, kept: KeptScoring | None = None) -> None:
     """Write the same files as for one world (``write_results``); ``import.json`` holds both reports by role.
 
     Raises
@@ -195,15 +204,17 @@ def write_pair(result: PairResult, folder: Path, page: str | None = None) -> Non
         "units.jsonl": units_text(result.measurements),
         "summary.json": summary_json(result.summary),
         **judge_texts(result.judge),
+        **({} if kept is None else kept.texts(result.judge)),
         **({} if page is None else {"report.html": page}),
-        "run.json": canonical_json(pair_record(result), indent=1) + "\n",
+        "run.json": canonical_json(pair_record(result, kept), indent=1) + "\n",
     }
     write_result(folder, texts)
 
 
-def pair_record(result: PairResult) -> dict[str, Any]:
+def pair_record(result: PairResult, kept: KeptScoring | None = None) -> dict[str, Any]:
     """What ``run.json`` holds: as for one world, with ``worlds`` and inputs by role."""
     p = result.protocol
+    used = scorers_used(result.observations.context.scorers, result.judge)
     return {
         "schema": 1,
         "kind": result.kind,
@@ -221,7 +232,7 @@ def pair_record(result: PairResult) -> dict[str, Any]:
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed},
         "backends": backends_of(result),
-        **scorers_used(result.options.scoring, result.judge),
+        **(used if kept is None else kept.record(used, result.judge)),
         "versions": dict(versions()),
         "machine": machine_info(),
     }

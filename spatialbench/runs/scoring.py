@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from spatialbench.errors import BackendUnavailableError, ConfigError, UsageError
+from spatialbench.observe.context import ScorerAccess
+from spatialbench.runs.judge_calls import journalled
+from spatialbench.runs.lending import LentJudge, LentScorers
 from spatialbench.runs.scorer_service.client import ServedScorers, ServiceTicket
-from spatialbench.scorers.judge import (
-    Answer,
-    JudgeSession,
-    Question,
-    answers_text,
-    doubts,
-    judge_settings,
-    open_judge,
-)
+from spatialbench.scorers.judge import JudgeSession, answers_text, doubts, judge_settings, open_judge
 from spatialbench.scorers.registry import ScorerBox, scorer_specs
 from spatialbench.scorers.settings import ScorerSettings, scorer_settings
+from spatialbench.scorers.weights import weights_command
 from spatialbench.scorers.worker.files import read_workers
-from spatialbench.types import Protocol
+from spatialbench.types import Measurement, Protocol
 
-__all__ = ["LentJudge", "Scoring", "check_scoring", "check_substitutes", "judge_texts", "open_judge_of",
-           "open_scorers", "scorers_used"]
+__all__ = ["LentJudge", "Scoring", "check_scoring", "check_substitutes", "judge_texts", "named_folder",
+           "open_judge_of", "open_scorers", "scorers_used"]
+
+_VERIFY = re.compile(r"spatialbench weights verify(?=[^ \w-]|$)")
+"""Without ids or options behind it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Scoring:
     weights, device, workers, offline : as ``scorer_settings`` takes them; None: what the environment says.
     judge : judge file; None: what the environment says.
     judge_cache : ``refresh`` asks everything anew, ``off`` neither looks up nor keeps answers.
-    max_cost : the judge stops before the call that could pass it.
+    max_cost : the judge stops before the call that could pass it; with ``calls`` of one world, else of the process.
     judge_dry_run : ask the judge nothing, and say what it would take.
     service : scorers are asked of this service; None: they are opened in this process.
+    calls : file in which calls of the judge are noted (``judge_calls``); None: nowhere.
     """
 
     weights: Path | None = None
@@ -52,6 +53,7 @@ class Scoring:
     max_cost: float | None = None
     judge_dry_run: bool = False
     service: ServiceTicket | None = None
+    calls: Path | None = None
 
     @property
     def settings(self) -> ScorerSettings:
@@ -59,7 +61,7 @@ class Scoring:
         return scorer_settings(self.weights, self.device, self.workers, self.offline)
 
     def sent(self, workers: int = 1) -> dict[str, Any]:
-        """As JSON types, for one of several worker processes: each may spend its part of the money."""
+        """As JSON types, for a worker process; of several without ``calls`` each may spend its part of the money."""
         cost = None if self.max_cost is None else self.max_cost / workers
         paths = {k: None if (p := getattr(self, k)) is None else str(p.absolute())
                  for k in ("weights", "workers", "judge")}
@@ -69,19 +71,25 @@ class Scoring:
     @staticmethod
     def received(data: Mapping[str, Any]) -> Scoring:
         """What ``sent`` has made."""
-        paths = {k: None if data.get(k) is None else Path(data[k]) for k in ("weights", "workers", "judge")}
+        paths = {k: None if data.get(k) is None else Path(data[k]) for k in ("weights", "workers", "judge", "calls")}
         service = data.get("service")
         return Scoring(**{**data, **paths, "service": None if service is None else ServiceTicket(**service)})
 
 
 _BOXES: dict[ScorerSettings, ScorerBox] = {}
 _SERVED: dict[ServiceTicket, ServedScorers] = {}
+_LENT: dict[ScorerSettings, LentScorers] = {}
 _JUDGES: dict[tuple[Scoring, str], JudgeSession | str] = {}
 
 
-def open_scorers(scoring: Scoring) -> ScorerBox | ServedScorers:
-    """The scorers of this process, or of the service: what one world has loaded, the next one finds."""
+def open_scorers(scoring: Scoring) -> LentScorers:
+    """The scorers of this process, or of the service, for one world: what one has loaded, the next one finds."""
     settings = scoring.settings
+    _LENT[settings] = LentScorers(_box_of(scoring, settings))
+    return _LENT[settings]
+
+
+def _box_of(scoring: Scoring, settings: ScorerSettings) -> ScorerBox | ServedScorers:
     if settings not in _BOXES:
         _BOXES[settings] = ScorerBox(settings)
     if scoring.service is None:
@@ -95,37 +103,6 @@ def open_scorers(scoring: Scoring) -> ScorerBox | ServedScorers:
     return _SERVED[scoring.service]
 
 
-class LentJudge:
-    """A ``Judge`` for one world: asks the session, and keeps every answer for the result.
-
-    Attributes
-    ----------
-    answers : all that were given, in the order they were asked for.
-    """
-
-    def __init__(self, session: JudgeSession) -> None:
-        self.session = session
-        self.answers: list[Answer] = []
-        self._failed = ""
-
-    @property
-    def substitute(self) -> bool:
-        """Whether another model is asked than the protocol's."""
-        return self.session.substitute
-
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """As ``Judge.ask``; a judge that could not be used is not tried again for the same world."""
-        if self._failed:
-            raise BackendUnavailableError(self._failed)
-        try:
-            answers = self.session.ask(questions)
-        except BackendUnavailableError as error:
-            self._failed = str(error)
-            raise
-        self.answers += answers
-        return answers
-
-
 def open_judge_of(scoring: Scoring, protocol: Protocol) -> LentJudge | str:
     """The judge of this process, or why there is none.
 
@@ -133,15 +110,22 @@ def open_judge_of(scoring: Scoring, protocol: Protocol) -> LentJudge | str:
     ------
     MissingInputError, ConfigError, UsageError : something in its configuration is wrong.
     """
-    key = (replace(scoring, service=None), protocol.judge.model_dump_json())
+    most = scoring.max_cost
+    if most is not None and scoring.calls is not None:
+        most = 0.0  # there is a cap; what it is differs between worlds, and is said to the session's budget below
+    key = (replace(scoring, service=None, calls=None, max_cost=most), protocol.judge.model_dump_json())
     if key not in _JUDGES:
         try:
             _JUDGES[key] = open_judge(protocol.judge, judge_settings(scoring.judge), cache=scoring.judge_cache,
-                                      max_cost=scoring.max_cost, dry_run=scoring.judge_dry_run)
+                                      max_cost=most, dry_run=scoring.judge_dry_run)
         except BackendUnavailableError as error:
             _JUDGES[key] = str(error)
     session = _JUDGES[key]
-    return session if isinstance(session, str) else LentJudge(session)
+    if isinstance(session, str):
+        return session
+    if scoring.calls is not None:
+        journalled(session).begin(scoring.calls, scoring.max_cost)
+    return LentJudge(session, replace(session.tally))
 
 
 def check_scoring(scoring: Scoring, protocol: Protocol) -> None:
@@ -168,15 +152,28 @@ def judge_texts(judge: LentJudge | None) -> dict[str, str]:
     return {"judge.jsonl": answers_text(judge.answers)} if judge is not None and judge.answers else {}
 
 
-def scorers_used(scoring: Scoring, judge: LentJudge | None) -> dict[str, Any]:
-    """What ``run.json`` says of scorers that were opened, and of the judge that answered."""
+def scorers_used(scorers: Scoring | ScorerAccess | None, judge: LentJudge | None) -> dict[str, Any]:
+    """What ``run.json`` says of the scorers that a world was measured with, and of the judge that answered.
+
+    Parameters
+    ----------
+    scorers : what the world was lent; a ``Scoring``: what the last world of this process was.
+    """
     out: dict[str, Any] = {}
-    if used := open_scorers(scoring).identity:
+    lent = _LENT.get(scorers.settings) if isinstance(scorers, Scoring) else scorers
+    if used := getattr(lent, "identity", None):
         out["scorers"] = used
     if judge is not None and judge.answers:
         backend = judge.session.backend
         out["judge"] = {"model": backend.model, "endpoint": backend.endpoint, "doubts": doubts(judge.answers)}
     return out
+
+
+def named_folder(measurements: Iterable[Measurement], scoring: Scoring) -> list[Measurement]:
+    """Reasons that tell to verify weights, with the command as it is to be typed for this weights folder."""
+    command = weights_command("verify", scoring.settings.weights)
+    return [m.model_copy(update={"reason": _VERIFY.sub(lambda _: command, m.reason)})
+            if _VERIFY.search(m.reason) else m for m in measurements]
 
 
 def check_substitutes(protocol: Protocol) -> None:

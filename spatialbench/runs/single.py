@@ -17,6 +17,7 @@ from spatialbench.observe import REGISTRY, Context, Observations
 from spatialbench.observe.evaluate import evaluate
 from spatialbench.observe.registry import load_plugins
 from spatialbench.runs.cache import ensure_kernel_cache
+from spatialbench.runs.kept_scoring import KeptScoring
 from spatialbench.runs.machine import machine_info, peak_memory_mb, versions
 from spatialbench.runs.scoring import (
     LentJudge,
@@ -24,6 +25,7 @@ from spatialbench.runs.scoring import (
     check_scoring,
     check_substitutes,
     judge_texts,
+    named_folder,
     open_judge_of,
     open_scorers,
     scorers_used,
@@ -37,7 +39,7 @@ from spatialbench.types import Measurement, Protocol, SnapshotCase, World, load_
 from spatialbench.types.case_parts import resolve_reference
 from spatialbench.types.scene import ImportReport
 from spatialbench.world import FrameOverrides, build_world
-from spatialbench.world.anchoring import gates_json, scale_json
+from spatialbench.world.anchoring import gates_json, reader_warnings, scale_json
 
 __all__ = ["RunOptions", "RunResult", "by_metric", "check_protocol", "measure_world", "prepare", "resolved_objects",
            "run_world", "write_results"]
@@ -177,7 +179,8 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
     REGISTRY.freeze()
     wanted = set(protocol.metrics if metrics is None else metrics) - set(known)
     made = by_metric(evaluate([id for id in protocol.metrics if id in wanted], observations))
-    measurements = [m for id in protocol.metrics for m in made.get(id, known.get(id, ()))]
+    measurements = named_folder((m for id in protocol.metrics for m in made.get(id, known.get(id, ()))),
+                                options.scoring)
     timings += [{"stage": name, "seconds": round(s, 4)} for name, s in observations.timings]
     clock.lap("measure")
     if observations.made("spatial.renderer") and (words := observations.get("spatial.renderer").warnings):
@@ -187,11 +190,15 @@ def measure_world(path: Path, protocol: Protocol, case: SnapshotCase | None, opt
                      summary, created, timings, None if isinstance(judge, str) else judge, files)
 
 
-def write_results(result: RunResult, folder: Path, page: str | None = None) -> None:
+def write_results(result: RunResult, folder: Path, page: str | None = None, kept: KeptScoring | None = None) -> None:
     """Write ``run.json``, ``import.json``, ``units.jsonl``, ``summary.json``, ``timings.jsonl``, ``report.html``.
 
     ``run.json`` is written last and an earlier run's is removed first: its presence says that the folder is
     complete and all of it from one run. Without a ``page`` (HTML) an earlier run's is removed too.
+
+    Parameters
+    ----------
+    kept : of metrics that an earlier run has measured.
 
     Raises
     ------
@@ -206,15 +213,17 @@ def write_results(result: RunResult, folder: Path, page: str | None = None) -> N
         "units.jsonl": units_text(result.measurements),
         "summary.json": summary_json(result.summary),
         **judge_texts(result.judge),
+        **({} if kept is None else kept.texts(result.judge)),
         **({} if page is None else {"report.html": page}),
-        "run.json": canonical_json(run_record(result), indent=1) + "\n",
+        "run.json": canonical_json(run_record(result, kept), indent=1) + "\n",
     }
     write_result(folder, texts)
 
 
-def run_record(result: RunResult) -> dict[str, Any]:
+def run_record(result: RunResult, kept: KeptScoring | None = None) -> dict[str, Any]:
     """What ``run.json`` holds: inputs with hashes, the resolved protocol and its hash, versions, seeds."""
     p = result.protocol
+    used = scorers_used(result.observations.context.scorers, result.judge)
     return {
         "schema": 1,
         "created": result.created,
@@ -231,7 +240,7 @@ def run_record(result: RunResult) -> dict[str, Any]:
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed, "planner": 0},
         "backends": backends_used(result),
-        **scorers_used(result.options.scoring, result.judge),
+        **(used if kept is None else kept.record(used, result.judge)),
         "versions": dict(_versions()),
         "machine": machine_info(),
     }
@@ -253,7 +262,7 @@ def backends_used(result: RunResult) -> dict[str, str]:
 
 def complete_report(report: ImportReport, world: World) -> ImportReport:
     """The import report with the decisions and warnings of anchoring."""
-    warnings = list(dict.fromkeys([*world.warnings, *report.warnings]))
+    warnings = list(dict.fromkeys([*world.warnings, *reader_warnings(report, world.decisions)]))
     details = {**report.details, "estimates": world.estimates,
                "transform_source_to_world": world.transform.tolist(),
                "scale": scale_json(world.scale), "gates": gates_json(world.gates)}

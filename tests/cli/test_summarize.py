@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -219,3 +220,31 @@ def test_the_same_results_elsewhere_give_the_same_tables(results: Path, tmp_path
         texts.append([(folder / n).read_bytes() for n in ("leaderboard.csv", "leaderboard.md", "leaderboard.tex",
                                                           "summary.json", "measurements.parquet")])
     assert texts[0] == texts[1]
+
+
+def test_a_stand_in_is_named_where_the_score_is_a_dash(tmp_path: Path) -> None:
+    """By stand-ins alone, in part, and with cases that have no value; the official metric beside them has a score."""
+    stand_in = {"flags": ["substitute:reference_tracks"]}
+    write_batch(tmp_path / "r", [("x", c) for c in CASES])
+    for k, c in enumerate(CASES):
+        write_unit(tmp_path / "r", "x", c, [
+            record("M08", "x", c, 0.5), record("M20", "x", c, 0.25, **stand_in),
+            record("M09", "x", c, 0.75, **(stand_in if k == 0 else {})),
+            record("M24", "x", c, ("unavailable", "no judge") if k else 0.5, **({} if k else stand_in))])
+    code, out, _, _ = run(tmp_path / "r", "-o", tmp_path / "t", "--no-intervals", "--format",
+                          "table,csv,md,tex,json,html")
+    assert code == 0
+    said = {"M20": "stand-in only (3 of 3)", "M09": "3 of 3, 1 by a stand-in", "M24": "stand-in only (1 of 3)"}
+    for id, words in said.items():
+        (line,) = [line for line in out.splitlines() if line.startswith(id)]
+        assert re.search(rf"0\.\d\d +– +{re.escape(words)}$", line), line
+    (official,) = [line for line in out.splitlines() if line.startswith("M08")]
+    assert re.search(r" 50\.00 +3 of 3$", official)
+    (row,) = csv.DictReader((tmp_path / "t" / "leaderboard.csv").read_text().splitlines())
+    assert {id: row[f"{id} n"] for id in said} == said and all(row[id] == "" for id in said)
+    for name in ("leaderboard.md", "leaderboard.tex", "leaderboard.html"):
+        assert all(words in (tmp_path / "t" / name).read_text() for words in said.values()), name
+    (system,) = json.loads((tmp_path / "t" / "summary.json").read_text())["summary"]["systems"]
+    assert {m["metric"]: m["coverage"] for m in system["metrics"] if m["metric"] in said} == said
+    gaps = {g["metric"]: g["why"] for level in system["groups"] for g in level["missing"]}
+    assert {id: gaps[id] for id in said} == {id: f"{words}: reference_tracks" for id, words in said.items()}

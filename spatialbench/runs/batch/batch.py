@@ -20,6 +20,7 @@ from spatialbench.runs.batch.planfile import BatchPlan
 from spatialbench.runs.batch.ray_cluster import RayOptions
 from spatialbench.runs.batch.ray_executor import RayExecutor
 from spatialbench.runs.batch.remote import RemoteWorlds, open_remote
+from spatialbench.runs.batch.spending import Spending
 from spatialbench.runs.folder_plan import plan_folder
 from spatialbench.runs.scorer_service.service import ScorerService, wants_service
 from spatialbench.runs.scoring import Scoring, check_scoring
@@ -105,19 +106,22 @@ class BatchOptions:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A batch that was checked: its plan, the units that this call is for, and what is to be said about it."""
+    """A batch that was checked: its plan, the units that this call is for, what is to be said about it, and what its
+    judge is asked and costs."""
 
     options: BatchOptions
     plan: BatchPlan
     jobs: tuple[UnitJob, ...]
     notes: tuple[str, ...]
+    spending: Spending
 
     def decide(self, tell: Callable[[int], None] = lambda done: None) -> list[Decision]:
         """What would be done with each unit. Nothing is written."""
         o = self.options
         return decide_all(o.out, self.jobs, Wanted(self.plan.recipes, self.plan.protocol.normalization, o.force,
                                                    o.retry_failed, o.scoring.settings, o.scoring.judge,
-                                                   self.plan.protocol.scorers.substitutes), cpu_count(), tell)
+                                                   self.plan.protocol.scorers.substitutes,
+                                                   self.plan.protocol.judge.model), cpu_count(), tell)
 
     def run(self, watcher: Watcher, tell: Callable[[int], None] = lambda done: None) -> Board:
         """Take the folder, and do all that is to be done.
@@ -135,8 +139,9 @@ class Batch:
             if warning:
                 watcher.say(warning)
             limit = int(memory_total() * _SHARE)
-            engine = EngineOptions(o.retries, o.memory_limit or limit, o.pages, o.scoring.sent(o.worker_count),
-                                   self.service())
+            self.spending.start()
+            engine = EngineOptions(o.retries, o.memory_limit or limit, o.pages, o.scoring.sent(), self.service(),
+                                   self.spending)
             return run_units(o.out, self.plan, self.decide(tell), lambda: EXECUTORS[o.executor](o), engine, watcher)
 
     def service(self) -> ScorerService | None:
@@ -202,7 +207,8 @@ def _open(options: BatchOptions) -> Batch:
              *(f"the {_BESIDE[p.role]} of case '{p.case_id}' is not there: {p.expected}" for p in found.problems
                if p.role in _BESIDE),
              *(f"'{name}' is claimed by no case" for name in found.extra[:20])]
-    return Batch(options, plan, select(jobs, options.only, options.shard), tuple(notes))
+    return Batch(options, plan, select(jobs, options.only, options.shard), tuple(notes),
+                 Spending(options.out, options.scoring.max_cost, _suffix(options)))
 
 
 def local(options: BatchOptions) -> Executor:

@@ -17,8 +17,11 @@ from spatialbench.runs.batch.unitfile import UnitFile, check_owner, inputs_diges
 from spatialbench.runs.collector import quiet_collector
 from spatialbench.runs.pair import PAIR_LEVEL, runs_kind
 from spatialbench.scorers import scorers
+from spatialbench.scorers.catalogue import JUDGE
+from spatialbench.scorers.judge.settings import judge_settings, same_model
 from spatialbench.scorers.settings import ScorerSettings
 from spatialbench.types import Status
+from spatialbench.types.scoring import substitute_flag
 
 __all__ = ["Decision", "Wanted", "decide_all"]
 
@@ -27,8 +30,18 @@ _AGAIN = ("crash", "time", "memory")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What decides: the recipes of the protocol by metric, its table, and what the user insists on; and the metrics
-    whose learned scorers, or their ``substitutes``, are all here (``came``)."""
+    """What decides: the recipes of the protocol by metric, its table, and what the user insists on.
+
+    Recipes say how a metric is made and not whether it can be, so that what is measured stays when a scorer goes. What
+    a scorer that has come could change is told by ``here``, against what a unit says that it lacked.
+
+    Attributes
+    ----------
+    model : the protocol's judge.
+    here : scorers that can be used, the judge too.
+    came : metrics whose learned scorers, or their ``substitutes``, are all here.
+    official : whether the judge that is named is the protocol's.
+    """
 
     recipes: Mapping[str, str]
     normalization: str
@@ -37,12 +50,23 @@ class Wanted:
     settings: ScorerSettings | None = None
     judge: Path | None = None
     substitutes: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    here: frozenset[str] = field(init=False)
     came: frozenset[str] = field(init=False)
+    official: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        here = {s.id for s in scorers(self.settings, self.judge) if s.usable}
+        here = frozenset(s.id for s in scorers(self.settings, self.judge) if s.usable)
+        object.__setattr__(self, "here", here)
         object.__setattr__(self, "came", frozenset(
-            id for id in self.recipes if _scorers_came(id, here, self.substitutes)))
+            id for id in self.recipes if (needed := self.needed(id)) and here >= needed))
+        said = judge_settings(self.judge) if JUDGE in here else None
+        object.__setattr__(self, "official", said is not None and (
+            said.model is None or same_model(said.model, self.model)))
+
+    def needed(self, id: str) -> frozenset[str]:
+        """Learned scorers that a metric names, or their stand-ins."""
+        return frozenset(self.substitutes.get(s, s) for s in REGISTRY.metric(id).spec.scorers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,20 +164,24 @@ def _without_values(job: UnitJob, unit: UnitFile, wanted: Wanted, fresh: Literal
 
 def _finished(job: UnitJob, unit: UnitFile, wanted: Wanted) -> Decision:
     there: dict[str, Status] = {}
+    by_other: set[str] = set()
     for m in unit.measurements:  # of several objects: the one that may get a value later
         if there.get(m.metric) != Status.UNAVAILABLE:
             there[m.metric] = m.status
+        if wanted.official and substitute_flag(JUDGE) in m.flags:
+            by_other.add(m.metric)
     fresh = tuple(id for id, recipe in wanted.recipes.items() if id in there and unit.recipes.get(id) == recipe)
     if wanted.force:
         why, todo = "forced", set(job.metrics)
     else:
         todo = set(job.metrics) - set(fresh)
         why = "changed" if todo & set(there) else "not measured yet"
-        could = {id for id in set(fresh) & set(job.metrics) if there[id] == Status.UNAVAILABLE
-                 and (id in wanted.came or wanted.retry_failed)}
-        if could and not todo:
-            why = "was unavailable"
-        todo |= could
+        kept = set(fresh) & set(job.metrics)
+        could = {id for id in kept if there[id] == Status.UNAVAILABLE
+                 and (wanted.retry_failed or _may_change(id, unit, wanted))}
+        if (could or by_other & kept) and not todo:
+            why = "was unavailable" if could else "was judged by another model"
+        todo |= could | (by_other & kept)
     keep = tuple(id for id in fresh if id not in todo)
     if todo:
         metrics = tuple(id for id in wanted.recipes if id in todo)
@@ -170,7 +198,8 @@ def _large(jobs: list[UnitJob]) -> bool:
     return bool(sizes) and sum(sizes) > len(sizes) << 20
 
 
-def _scorers_came(id: str, here: set[str], substitutes: Mapping[str, str]) -> bool:
-    """Whether a metric needs learned scorers, and all are here now."""
-    needed = [substitutes.get(s, s) for s in REGISTRY.metric(id).spec.scorers]
-    return bool(needed) and here >= set(needed)
+def _may_change(id: str, unit: UnitFile, wanted: Wanted) -> bool:
+    """Whether one of the scorers that an unavailable metric names was lacking, and is here now."""
+    if unit.lacking is None:
+        return id in wanted.came
+    return bool(wanted.needed(id) & wanted.here & set(unit.lacking))

@@ -18,6 +18,7 @@ from spatialbench.runs.batch.job import unit_folder
 from spatialbench.runs.batch.keys import hash_inputs
 from spatialbench.runs.batch.measure import kept_rows, write_without_values
 from spatialbench.runs.batch.planfile import BatchPlan
+from spatialbench.runs.batch.spending import Spending
 from spatialbench.runs.batch.unitfile import inputs_digest
 from spatialbench.runs.scorer_service.service import ScorerService
 from spatialbench.types import Status
@@ -38,6 +39,7 @@ class EngineOptions:
     alone_limit : bytes for the retry of a unit that took too much memory, when nothing else runs.
     pages : write ``report.html`` for each unit.
     scoring : ``Scoring.sent``, for every worker.
+    spending : what the judge costs; None: it is not counted.
     service : that workers ask for learned scorers; None: each opens its own.
     """
 
@@ -46,6 +48,7 @@ class EngineOptions:
     pages: bool = True
     scoring: Mapping[str, Any] = field(default_factory=dict)
     service: ScorerService | None = None
+    spending: Spending | None = None
 
 
 @dataclass(eq=False)
@@ -134,7 +137,9 @@ class _Loop:
     def _submit(self, d: Decision, memory: int | None) -> None:
         folder = unit_folder(self.out, d.job.system, d.job.case_id)
         service = self.options.service
-        served = {} if service is None else {"service": service.ticket().sent()}
+        served: dict[str, Any] = {} if service is None else {"service": service.ticket().sent()}
+        if (spending := self.options.spending) is not None:
+            served |= spending.lend(d.job.unit, self.executor.places())
         message = d.job.message(self.plan.protocol, folder.absolute(), metrics=d.metrics, keep=d.keep,
                                 settings=self.plan.settings, page=self.options.pages,
                                 scoring={**self.options.scoring, **served})
@@ -149,6 +154,8 @@ class _Loop:
             return
         self.board.running.pop(event.where, None)
         d = self.running.pop(event.unit)
+        if self.options.spending is not None:
+            self.options.spending.settle(event.unit, event.kind, event.judge)
         if event.kind == "disk":
             self.board.stopped = event.reason
             return
@@ -229,6 +236,8 @@ def run_units(out: Path, plan: BatchPlan, decisions: Iterable[Decision], executo
                 pool.stop()
                 if options.service is not None:
                     options.service.stop()
+                if options.spending is not None:
+                    options.spending.close()
     except ResultError as error:
         board.stopped = str(error)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ class Event:
     label, step, steps : of progress.
     reason : a sentence.
     measured : metrics that were run.
+    judge : what was asked of the judge (``spending.asked_json``), where the worker could say.
     seconds, peak_bytes, where : how long, how much memory, and which worker.
     """
 
@@ -47,6 +49,7 @@ class Event:
     seconds: float = 0.0
     peak_bytes: int = 0
     where: str = ""
+    judge: Mapping[str, Any] | None = None
 
 
 class Executor(Protocol):
@@ -57,6 +60,9 @@ class Executor(Protocol):
 
     def free(self) -> int:
         """How many tasks could be submitted now."""
+
+    def places(self) -> int:
+        """How many units may run at a time."""
 
     def submit(self, task: Task) -> None:
         """Start one; only when a slot is free."""

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,9 @@ class LocalExecutor:
 
     def free(self) -> int:
         return sum(s.task is None for s in self._slots)
+
+    def places(self) -> int:
+        return len(self._slots)
 
     def submit(self, task: Task) -> None:
         slot = next(s for s in self._slots if s.task is None)
@@ -171,8 +174,9 @@ class LocalExecutor:
             return
         if end in ("done", "failed", "disk"):
             self._look_at_memory(slot)
+            judge = data.get("judge")
             self._finish(slot, end, reason, events, measured=tuple(data.get("measured", ())),
-                         note=str(data.get("note", "")))
+                         note=str(data.get("note", "")), judge=judge if isinstance(judge, dict) else None)
             if slot.peak > self._memory // 2 and self._resident(slot) > self._memory // 2:
                 self._kill(slot)  # what the last unit left behind would count against the next
         else:
@@ -231,9 +235,9 @@ class LocalExecutor:
         self._finish(slot, kind, reason, events)
 
     def _finish(self, slot: _Slot, kind: str, reason: str, events: list[Event], *, measured: Sequence[str] = (),
-                note: str = "") -> None:
+                note: str = "", judge: Mapping[str, Any] | None = None) -> None:
         assert slot.task is not None
-        events.append(Event(kind, slot.task.unit, reason=reason, measured=tuple(measured), note=note,
+        events.append(Event(kind, slot.task.unit, reason=reason, measured=tuple(measured), note=note, judge=judge,
                             seconds=time.monotonic() - slot.began, peak_bytes=slot.peak, where=str(slot.number)))
         slot.task = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,12 +14,15 @@ from spatialbench.errors import BackendUnavailableError, MissingInputError, Spat
 from spatialbench.observe import REGISTRY
 from spatialbench.runs.batch.job import UnitJob, Work
 from spatialbench.runs.batch.keys import hash_file, hash_inputs, recipes
+from spatialbench.runs.batch.spending import asked_json
 from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest, read_unit, unit_content, write_unit
+from spatialbench.runs.kept_scoring import read_kept, scorers_of
 from spatialbench.runs.pair import PairResult, measure_pair, write_pair
 from spatialbench.runs.scoring import Scoring
 from spatialbench.runs.single import RunOptions, RunResult, by_metric, check_protocol, measure_world, write_results
 from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
 from spatialbench.scene.reading import ReadOptions
+from spatialbench.scorers.catalogue import JUDGE
 from spatialbench.types import EditCase, ExpandCase, Measurement, Protocol, SnapshotCase, Status
 from spatialbench.types.case import parse_case
 from spatialbench.types.profile import ExporterProfile
@@ -36,13 +39,14 @@ _EVIDENCE, _SIDE_CAR = "evidence.", "sidecar."
 
 @dataclass(frozen=True)
 class Measured:
-    """How a unit ended: ``status`` and ``reason`` as in ``UnitFile``, ``measured`` the metrics that were run, and a
-    ``note`` for the person who waits."""
+    """How a unit ended: ``status`` and ``reason`` as in ``UnitFile``, ``measured`` the metrics that were run, a
+    ``note`` for the person who waits, and what was asked of the judge (``spending.Asked``, as JSON types)."""
 
     status: str
     reason: str
     measured: tuple[str, ...]
     note: str = ""
+    judge: Mapping[str, Any] | None = None
 
 
 def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = None) -> Measured:
@@ -93,19 +97,22 @@ def measure_unit(work: Work, page: MakePage | None = None, tell: Tell | None = N
     tell("writing the results", 0, 0)
     html, note = _page(result, tuple(kept), page if work.page else None)
     asked = list(by_metric(result.measurements))
+    scoring = read_kept(work.folder, kept, protocol) if kept else None
     unit = unit_content(
         system=work.system, case=work.case_id, status="done", outcome="done", inputs=inputs,
         inputs_sha256=inputs_digest(inputs, work.case, work.told), recipes=recipes(protocol, asked),
-        normalization=protocol.normalization, files={}, measurements=result.measurements)
+        normalization=protocol.normalization, files={}, measurements=result.measurements,
+        lacking=_lacking(result, kept, None if earlier is None else earlier[0].lacking))
     prepare_folder(work.folder)
     clear_unit(work.folder)
     if isinstance(result, PairResult):
-        write_pair(result, work.folder, html)
+        write_pair(result, work.folder, html, scoring)
     else:
-        write_results(result, work.folder, html)
+        write_results(result, work.folder, html, scoring)
     unit["files"] = hash_files(work.folder, ("import.json", "summary.json", "units.jsonl"))
     write_unit(work.folder, unit)
-    return Measured("done", "", tuple(id for id in asked if id not in kept), note)
+    judge = None if result.judge is None else asked_json(result.judge)
+    return Measured("done", "", tuple(id for id in asked if id not in kept), note, judge)
 
 
 def write_without_values(job: UnitJob | Work, folder: Path, protocol: Protocol, metrics: Iterable[str], *,
@@ -143,6 +150,20 @@ def without_folder(text: str, *folders: str) -> str:
     for folder in sorted(filter(None, folders), key=len, reverse=True):
         text = text.replace(folder.rstrip(os.sep) + os.sep, "")
     return text
+
+
+def _lacking(result: RunResult | PairResult, kept: Container[str], before: Iterable[str] | None) -> list[str] | None:
+    """``UnitFile.lacking``: of metrics measured now by what can be used now, of kept ones what an earlier run said
+    (``before``; None: it did not say, and any may have been lacking)."""
+    unavailable = {m.metric for m in result.measurements if m.status is Status.UNAVAILABLE}
+    named = {id: scorers_of(id, result.protocol) for id in unavailable}
+    if not any(named.values()):
+        return None
+    access, judge = result.observations.context.scorers, result.judge
+    fresh = {s for id in unavailable if id not in kept for s in named[id]}
+    out = {s for s in fresh if ((judge is None or judge.lacked) if s == JUDGE else access is None or access.lacking(s))}
+    old = {s for id in unavailable if id in kept for s in named[id]}
+    return sorted(out | (old if before is None else old & set(before)))
 
 
 def _page(result: RunResult | PairResult, kept: tuple[str, ...], page: MakePage | None) -> tuple[str | None, str]:

@@ -115,6 +115,9 @@ class RayExecutor:
     def free(self) -> int:
         return max(0, sum(s.ready and s.task is None for s in self._slots.values()) - len(self._pending))
 
+    def places(self) -> int:
+        return max(1, len(self._slots))
+
     def submit(self, task: Task) -> None:
         """Start one, or keep it until there is a place."""
         self._finished.discard(task.unit)

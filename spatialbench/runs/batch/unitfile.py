@@ -52,6 +52,8 @@ class UnitFile(_Strict):
     again : the failure is of a kind that costs nothing to look at again (a file that the world needs is not there).
     inputs, inputs_sha256 : what was read; the hash covers the case too.
     recipes : metric -> hash of what it was made by (``keys.recipes``).
+    lacking : scorers (``vlm_judge`` is one) that metrics without a value name, and that could not be used, or not for
+        all that was asked of them; None: no such metric names any, or it is not known (of an earlier version).
     normalization : table of the unit's own ``summary.json``.
     files : name -> SHA-256.
     measurements : without components, fields at their defaults left out.
@@ -66,6 +68,7 @@ class UnitFile(_Strict):
     reason: str = ""
     attempts: tuple[str, ...] = ()
     again: bool = False
+    lacking: tuple[str, ...] | None = None
     inputs: tuple[UnitInput, ...]
     inputs_sha256: str
     recipes: dict[str, str]
@@ -85,7 +88,7 @@ class UnitFile(_Strict):
 def unit_content(*, system: str, case: str, status: str, outcome: str, inputs: list[dict[str, Any]],
                  inputs_sha256: str, recipes: Mapping[str, str], normalization: str, files: Mapping[str, str],
                  measurements: Iterable[Measurement], reason: str = "", attempts: Iterable[str] = (),
-                 again: bool = False) -> dict[str, Any]:
+                 again: bool = False, lacking: Iterable[str] | None = None) -> dict[str, Any]:
     """The fields of a :class:`UnitFile`, but its own hash, as JSON types."""
     rest = {"reason": reason, "attempts": list(attempts), "again": again}
     return {"schema": SCHEMA, "unit": f"{system}/{case}", "system": system, "case": case, "status": status,
@@ -93,7 +96,8 @@ def unit_content(*, system: str, case: str, status: str, outcome: str, inputs: l
             "normalization": normalization, "files": dict(files),
             "measurements": [m.model_dump(mode="json", exclude={"components"}, exclude_defaults=True)
                              for m in measurements],
-            **{k: v for k, v in rest.items() if v}}
+            **{k: v for k, v in rest.items() if v},
+            **({} if lacking is None else {"lacking": sorted(lacking)})}
 
 
 def inputs_digest(inputs: list[dict[str, Any]], case: Mapping[str, Any] | None,

@@ -70,7 +70,8 @@ class _Count:
 def _one(work: Work, page: MakePage | None, measure: Measure, tell: Callable[[str, int, int], None]) -> dict[str, Any]:
     try:
         m = measure(work, page, tell)
-        return {"end": m.status, "reason": m.reason, "measured": list(m.measured), "note": m.note}
+        return {"end": m.status, "reason": m.reason, "measured": list(m.measured), "note": m.note,
+                **({} if m.judge is None else {"judge": dict(m.judge)})}
     except MemoryError:
         return {"end": "memory", "reason": "it asked for more memory than there is"}
     except ResultError as error:

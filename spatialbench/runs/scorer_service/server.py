@@ -65,11 +65,12 @@ def main() -> None:
         os._exit(3)  # in the middle of something
 
     threading.Thread(target=watch, daemon=True).start()
-    from spatialbench.runs.scoring import Scoring, open_scorers
+    from spatialbench.runs.scoring import Scoring
     from spatialbench.runs.single import prepare
+    from spatialbench.scorers.registry import ScorerBox
 
     prepare()
-    box = open_scorers(Scoring.received(order["scoring"]))
+    box = ScorerBox(Scoring.received(order["scoring"]).settings)
     serve(box, listener, str(order["token"]), requests)
     box.close()
     listener.close()
