@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -196,7 +197,8 @@ def cache() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def list_(as_json: bool) -> None:
     """List answers by endpoint, model and prompt."""
-    groups = _open().groups()
+    with closing(_open()) as store:
+        groups = store.groups()
     if as_json:
         click.echo(json.dumps([vars(g) for g in groups]))
     else:
@@ -209,8 +211,8 @@ def list_(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def stats(as_json: bool) -> None:
     """Say where the cache is, how many answers it has and how large it is."""
-    store = _open()
-    groups = store.groups()
+    with closing(_open()) as store:
+        groups = store.groups()
     data: dict[str, Any] = {
         "path": str(store.path), "answers": sum(g.answers for g in groups), "models": len({g.model for g in groups}),
         "prompts": len({g.prompt for g in groups}), "bytes": sum(g.bytes for g in groups),
@@ -231,8 +233,11 @@ def prune(older_than: float | None, model: str | None, prompt: str | None, max_m
     """Drop answers for which all that is given holds."""
     if older_than is None and model is None and prompt is None and max_mb is None:
         raise click.UsageError("say which answers: --older-than, --model, --prompt or --max-mb; or use 'clear'")
-    gone = _open().prune(older_than=None if older_than is None else time.time() - older_than * 86_400, model=model,
-                         prompt=prompt, most_bytes=None if max_mb is None else int(max_mb * 1e6))
+    if max_mb is not None and not max_mb < 1e12:
+        raise click.BadParameter("is no size", param_hint="--max-mb")
+    with closing(_open()) as store:
+        gone = store.prune(older_than=None if older_than is None else time.time() - older_than * 86_400, model=model,
+                           prompt=prompt, most_bytes=None if max_mb is None else int(max_mb * 1e6))
     click.echo(f"{gone} answers dropped")
 
 
@@ -240,11 +245,11 @@ def prune(older_than: float | None, model: str | None, prompt: str | None, max_m
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clear(yes: bool) -> None:
     """Drop all answers."""
-    store = _open()
-    n = sum(g.answers for g in store.groups())
-    if not yes:
-        click.confirm(f"drop {n} answers in {store.path}?", abort=True)
-    click.echo(f"{store.clear()} answers dropped")
+    with closing(_open()) as store:
+        n = sum(g.answers for g in store.groups())
+        if not yes:
+            click.confirm(f"drop {n} answers in {store.path}?", abort=True)
+        click.echo(f"{store.clear()} answers dropped")
 
 
 def _open() -> JudgeCache:

@@ -48,7 +48,8 @@ def run(world: Path, case: Path | None, out: Path | None, protocol: str, setting
     from spatialbench.report.page import render_page
     from spatialbench.report.text import terminal_table
     from spatialbench.runs.cache import kernels_compiled
-    from spatialbench.runs.single import RunOptions, run_world, write_results
+    from spatialbench.runs.run_files import write_results
+    from spatialbench.runs.single import RunOptions, run_world
     from spatialbench.runs.store import check_folder
 
     options = RunOptions(protocol=protocol, settings=settings, case=case, system=system, frame=frame,

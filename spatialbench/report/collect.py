@@ -29,8 +29,8 @@ from spatialbench.report.data import (
 from spatialbench.report.object_cards import object_cards
 from spatialbench.report.plates import plate_pictures
 from spatialbench.runs.machine import machine_info, versions
+from spatialbench.runs.run_files import backends_used
 from spatialbench.runs.scoring import LentJudge, Scoring, scorers_used
-from spatialbench.runs.single import backends_used
 from spatialbench.types import Measurement, protocol_hash, to_uint8
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def _support_note(obs: Observations) -> str:
         return ("The case names a support that the world does not have." if world.support_annotated
                 else "No support surface was found.")
     s = world.supports[0]
-    origin = "named by the case" if s.source == "case" else f"found, the largest of {len(world.supports)}"
+    origin = {"case": "named by the case", "user": "given by the user"}.get(
+        s.source, f"found, the largest of {len(world.supports)}")
     x, y, z = np.linalg.inv(world.transform)[:3] @ [*s.boundary.mean(axis=0), s.height, 1.0]
     text = (f"{s.id} ({origin}): {s.area:.2f} m², {s.height - world.ground_z:.2f} m above the floor, around "
             f"({x:.3f}, {y:.3f}, {z:.3f}) in the file's frame.")

@@ -7,6 +7,7 @@ after it, and in the first who is asked. Amounts are in the currency of the pric
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.judge import JudgeSession
 from spatialbench.scorers.judge.contract import Usage
 from spatialbench.scorers.judge.cost import Budget, Price
@@ -69,7 +71,7 @@ class JournalBudget(Budget):
 
         Raises
         ------
-        OSError : it cannot be written down; then the call must not be made.
+        BackendUnavailableError : it cannot be written down; then the call must not be made.
         """
         with self._noting:
             amount = super().reserve(estimate)
@@ -77,8 +79,13 @@ class JournalBudget(Budget):
                 name = f"{self._token}.{self._begun}"
                 self._begun += 1
                 self._amounts.setdefault(amount, []).append(name)
-                self._write(call=name, amount=amount)
-                os.fsync(self._file)
+                try:
+                    self._write(call=name, amount=amount)
+                    os.fsync(self._file)
+                except OSError as error:
+                    raise BackendUnavailableError(
+                        f"the judge's calls cannot be written down ({error.strerror})", where=str(self._path),
+                        todo="Free some space, and run the same command again") from None
             return amount
 
     def settle(self, reserved: float, estimate: Usage, used: Usage | None, billed: bool = False) -> None:
@@ -88,7 +95,9 @@ class JournalBudget(Budget):
             super().settle(reserved, estimate, used, billed)
             if names := self._amounts.get(reserved):
                 tokens = used or Usage()
-                self._write(call=names.pop(), spent=self.spent - before, input=tokens.input, output=tokens.output)
+                with contextlib.suppress(OSError):  # then what was set aside for it counts
+                    self._write(call=names.pop(), spent=self.spent - before, input=tokens.input,
+                                output=tokens.output)
 
     def _write(self, **line: Any) -> None:
         if self._file < 0:
@@ -109,11 +118,11 @@ class JournalBudget(Budget):
 
 def journalled(session: JudgeSession) -> JournalBudget:
     """The budget of a session, made to be a ``JournalBudget``."""
-    caller = session._caller  # a session takes no budget of another's
-    if not isinstance(caller._budget, JournalBudget):
-        caller._budget = JournalBudget(session.price, session.backend.model, session.backend.endpoint,
-                                       session.tally.currency)
-    return caller._budget
+    budget = session.budget
+    if not isinstance(budget, JournalBudget):
+        session.budget = budget = JournalBudget(session.price, session.backend.model, session.backend.endpoint,
+                                                session.tally.currency)
+    return budget
 
 
 def read_calls(path: Path) -> Calls:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from spatialbench.errors import UnsupportedFormatError, UsageError
 from spatialbench.metrics.placement import tabletop_ready_rate, without_trials
@@ -55,7 +56,8 @@ class PlaceOptions:
     protocol, settings, case, frame, reading : as for ``run``.
     support : ``case``, ``found``, the id or rank of a found one, ``none``, or the corners of a polygon; see
         :func:`parse_support`. Empty: the case's, else the largest found.
-    object : a built-in name, or a file. mass : kilograms of one from a file.
+    object : a built-in name, or a file. mass : kilograms of one from a file. object_up : ``y`` or ``z``, up in that
+        file; None: as its format has it.
     workers : processes; 0 for none but this one.
     record : keep the paths.
     """
@@ -68,6 +70,7 @@ class PlaceOptions:
     support: str = ""
     object: str = "plate"
     mass: float | None = None
+    object_up: str | None = None
     workers: int = 1
     record: bool = False
 
@@ -141,13 +144,20 @@ def parse_support(text: str) -> tuple[str, SupportAnnotation | None]:
             return "polygon", SupportAnnotation(label="given", polygon=corners)
         if widths == {2}:
             return "polygon", SupportAnnotation(label="given", image_polygon=corners)
-    except ValueError as error:  # pydantic's are such, too
-        words = str(error).splitlines()
-        said = words[min(2, len(words) - 1)].split("[type=")[0].strip()
-        raise UsageError(f"is no polygon: {said[:120]}", where="--support",
-                         todo="Write at least three corners x,y,z, or u,v in [0,1]") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = first["msg"].removeprefix("Value error, ")
+        corner = next((f"corner {int(k) + 1}: " for k in first["loc"] if isinstance(k, int)), "")
+        raise _no_polygon(corner + said) from None
+    except ValueError as error:
+        raise _no_polygon(str(error)) from None
     raise UsageError("mixes corners of different length", where="--support",
                      todo="Write all as x,y,z in the file's frame, or all as u,v in the first view")
+
+
+def _no_polygon(why: str) -> UsageError:
+    return UsageError(f"is no polygon: {why[:120]}", where="--support",
+                      todo="Write at least three corners x,y,z, or u,v in [0,1]")
 
 
 def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None = None) -> PlaceResult:
@@ -168,7 +178,7 @@ def place_on_world(path: Path, options: PlaceOptions, progress: Progress | None 
     choice, polygon = parse_support(options.support)
     protocol = load_protocol(options.protocol, options.settings)
     settings = protocol.placement
-    placed = read_object(options.object, settings, options.mass)
+    placed = read_object(options.object, settings, options.mass, options.object_up)
     given = None if options.case is None else load_case(options.case)
     case = _with_support(given, choice, polygon)
     tell("reading the world", 0, 0)
@@ -211,16 +221,19 @@ def place_by_file(path: Path, trials: Path, options: PlaceOptions, progress: Pro
     if options.support or options.case is not None or options.frame != FrameOverrides():
         raise UsageError("the file of trials fixes frame, support and releases", where="--trials",
                          todo="Leave out --support, --case and the options of the frame")
+    if options.reading.max_splats is not None:
+        raise UsageError("the file of trials is for a mesh, and of splats nothing is read", where="--max-splats",
+                         todo="Leave it out")
     protocol = load_protocol(options.protocol, options.settings)
     asked = read_trials(trials, protocol.placement)
-    placed = read_object(options.object, asked.settings, options.mass)
+    placed = read_object(options.object, asked.settings, options.mass, options.object_up)
     tell("reading the mesh", 0, 0)
     mesh = load_scene(path, **options.reading.as_arguments()).mesh
     if mesh is None:
         raise UnsupportedFormatError("holds splats and no surface", where=str(path),
                                      todo="Give a mesh with --trials, or leave --trials out")
     notes = list(asked.notes)
-    if asked.mesh and asked.mesh != path.name:
+    if asked.mesh and path.name not in (PurePosixPath(asked.mesh).name, PureWindowsPath(asked.mesh).name):
         notes.append(f"the trials were made for '{asked.mesh[:80]}'")
     sky = np.isin(mesh.material_ids, sky_materials(mesh))
     if sky.any():
@@ -256,7 +269,9 @@ def _chosen(supports: Sequence[Support], choice: str) -> tuple[Support, ...]:
     """The supports, the chosen one first; none for ``none``."""
     if choice == "none":
         return ()
-    if choice in ("default", "case", "found", "polygon"):
+    if choice == "polygon":  # to the world it was a case's
+        return tuple(replace(s, source="user") if s.source == "case" else s for s in supports)
+    if choice in ("default", "case", "found"):
         return tuple(supports)
     mine = [s for s in supports if s.id == choice]
     if not mine:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from spatialbench.errors import ConfigError, MissingInputError
 from spatialbench.physics.placement import Boundary, Release
@@ -59,11 +59,12 @@ class _Trial(_Open):
     quaternion_xyzw: tuple[_Metre, _Metre, _Metre, _Metre] = (0.0, 0.0, 0.0, 1.0)
     surface_z: _Metre
 
-    @model_validator(mode="after")
-    def _unit(self) -> _Trial:
-        if abs(sum(x * x for x in self.quaternion_xyzw) - 1.0) > 1e-6:
-            raise ValueError("'quaternion_xyzw' is not of unit length")
-        return self
+    @field_validator("quaternion_xyzw")
+    @classmethod
+    def _unit(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if abs(sum(x * x for x in value) - 1.0) > 1e-6:
+            raise ValueError("is not of unit length")
+        return value
 
 
 class _File(_Open):
@@ -125,7 +126,10 @@ def read_trials(path: Path, settings: PlacementSettings | None = None) -> Trials
     ConfigError : not JSON, a wrong or missing key, a boundary without area, a mass that is not the plate's.
     """
     where = str(path)
-    data = validate_strict(_File, _json(path), where)
+    given = _json(path)
+    _check_present(_File, given, where)
+    _check_trials(given["trials"], where)
+    data = validate_strict(_File, given, where)
     try:
         up = parse_axis(data.up)
     except ValueError as error:
@@ -189,6 +193,23 @@ def _json(path: Path) -> dict[str, Any]:
             raise ConfigError(f"key '{key}': {len(data[key])} of them, at most {most} are taken", where=where,
                               todo="Split the file")
     return data
+
+
+def _check_trials(trials: Any, where: str) -> None:
+    """Each alone, so that an error names its id and the wrong value instead of the whole trial."""
+    for k, trial in enumerate(trials if isinstance(trials, list) else ()):
+        if not isinstance(trial, dict):
+            raise ConfigError(f"key 'trials.{k}': holds {type(trial).__name__}, not keys and values", where=where,
+                              todo="Write an object with 'id', 'release_centre' and 'surface_z'")
+        here = f"{where}, trials.{k}" + (f" (id {str(trial['id'])[:20]})" if type(trial.get("id")) is int else "")
+        _check_present(_Trial, trial, here)
+        validate_strict(_Trial, trial, here)
+
+
+def _check_present(model: type[BaseModel], data: dict[str, Any], where: str) -> None:
+    missing = [name for name, field in model.model_fields.items() if field.is_required() and name not in data]
+    if missing:
+        raise ConfigError(f"key '{missing[0]}' is missing", where=where, todo="Add it")
 
 
 def _settings(data: _File, base: PlacementSettings, where: str) -> PlacementSettings:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import ConfigError, CorruptInputError, MissingInputError, UsageError
 from spatialbench.physics.placement import BUILT_IN, built_in, hull_object
+from spatialbench.runs.place_file import to_z_up
 from spatialbench.types import PlacedObject, PlacementSettings
 from spatialbench.types.case_parts import resolve_reference
 
@@ -29,19 +30,23 @@ _LARGEST = 3.0
 _SMALLEST = 0.005
 """Metres: what is larger or smaller is not in metres, or not to be put on a table."""
 
+_UP = {"y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
 Pose = NDArray[np.float64]
 
 
-def read_object(what: str, settings: PlacementSettings, mass: float | None = None) -> PlacedObject:
+def read_object(what: str, settings: PlacementSettings, mass: float | None = None, up: str | None = None
+                ) -> PlacedObject:
     """A built-in body by name (``plate``, ``mug``, ``book``, ``ball``), or one from a file.
 
     A URDF is Z up and in metres; other files are by their format's convention (OBJ: Y up), in metres where the format
-    has no unit.
+    has no unit. The note of the body says which axis was up.
 
     Parameters
     ----------
     what : name or path.
     mass : kilograms, instead of what the file or its size gives.
+    up : ``y`` or ``z``, up in the file, instead of what it or its format says.
 
     Raises
     ------
@@ -53,6 +58,8 @@ def read_object(what: str, settings: PlacementSettings, mass: float | None = Non
     if what in BUILT_IN:
         if mass is not None:
             raise UsageError(f"the mass of '{what}' is fixed", where="--mass", todo="Give a file with --object")
+        if up is not None:
+            raise UsageError(f"'{what}' lies as it is", where="--object-up", todo="Give a file with --object")
         return built_in(what, settings)
     path = Path(what)
     if not path.is_file():
@@ -62,9 +69,13 @@ def read_object(what: str, settings: PlacementSettings, mass: float | None = Non
     if path.suffix.lower() == ".urdf":
         points, found, centre = _read_urdf(path)
         mass = mass or found
-        note = "convex hull of a URDF, joints at zero"
+        if up == "y":
+            points = to_z_up(points, _UP[up], 1.0)
+            centre = None if centre is None else to_z_up(centre[None], _UP[up], 1.0)[0]
+        note = f"convex hull of a URDF, joints at zero, {_up_words(up or 'z', up, 'URDF')}"
     else:
-        points, centre, note = _mesh_points(path), None, "convex hull of a mesh"
+        points, taken = _mesh_points(path, up)
+        centre, note = None, f"convex hull of a mesh, {taken}"
     size = float(np.ptp(points, axis=0).max())
     if not _SMALLEST <= size <= _LARGEST:
         raise UsageError(f"the object measures {size:.3g} m", where=what,
@@ -78,18 +89,25 @@ def read_object(what: str, settings: PlacementSettings, mass: float | None = Non
     return body
 
 
-def _mesh_points(path: Path) -> NDArray[np.float64]:
-    """[N,3] m, Z up, of a mesh file."""
-    from spatialbench.runs.place_file import to_z_up
+def _mesh_points(path: Path, said: str | None) -> tuple[NDArray[np.float64], str]:
+    """[N,3] m, Z up, of a mesh file; and which axis of it was up, in words."""
     from spatialbench.scene import load_scene
 
     scene = load_scene(path)
     if scene.mesh is None:
         raise UsageError("holds no surface", where=str(path), todo="Give a mesh")
-    up = scene.side.up if scene.side.up is not None else scene.prior_up
+    own = scene.side.up if scene.side.up is not None else scene.prior_up
+    up = (float(own[0]), float(own[1]), float(own[2])) if said is None else _UP[said]
     unit = scene.side.unit_m or scene.prior_unit_m or 1.0
-    x, y, z = (float(c) for c in up)
-    return to_z_up(scene.mesh.vertices, (x, y, z), unit)
+    axis = int(np.argmax(np.abs(up)))
+    name = ("-" if up[axis] < 0 else "") + "xyz"[axis]
+    return to_z_up(scene.mesh.vertices, up, unit), _up_words(name, said, "" if scene.side.up is not None
+                                                             else scene.report.format)
+
+
+def _up_words(axis: str, said: str | None, convention: str) -> str:
+    by = "as said" if said is not None else f"as {convention} files are" if convention else "by the file"
+    return f"{axis.upper()} up {by}"
 
 
 def _read_urdf(path: Path) -> tuple[NDArray[np.float64], float | None, NDArray[np.float64] | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spatialbench.errors import ResultError, UsageError
-from spatialbench.runs import RunOptions, cache, run_world, single, store
+from spatialbench.runs import RunOptions, cache, run_files, run_world, store
 from spatialbench.runs.store import check_folder, sole_writer, write_text
 from spatialbench.types import level_pose
 from tests.analytic import EYE, box_room, write_glb
@@ -51,14 +51,14 @@ def test_looking_at_a_folder_makes_none(tmp_path: Path) -> None:
 
 
 def _fake(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
-    monkeypatch.setattr(single, "run_record", lambda result: {"name": result.name})
-    monkeypatch.setattr(single, "summary_json", lambda summary: f"{summary}\n")
+    monkeypatch.setattr(run_files, "run_record", lambda result, kept=None: {"name": result.name})
+    monkeypatch.setattr(run_files, "summary_json", lambda summary: f"{summary}\n")
     return SimpleNamespace(name=name, timings=[], measurements=[], summary=name, judge=None,
                            report=SimpleNamespace(model_dump=lambda mode: {"name": name}))
 
 
 def test_an_earlier_run_leaves_nothing_that_looks_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    single.write_results(_fake(monkeypatch, "first"), tmp_path, "<html>first</html>")
+    run_files.write_results(_fake(monkeypatch, "first"), tmp_path, "<html>first</html>")
     assert json.loads((tmp_path / "run.json").read_text()) == {"name": "first"}
     written: list[str] = []
 
@@ -70,7 +70,7 @@ def test_an_earlier_run_leaves_nothing_that_looks_complete(monkeypatch: pytest.M
 
     monkeypatch.setattr(store, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        single.write_results(_fake(monkeypatch, "second"), tmp_path)
+        run_files.write_results(_fake(monkeypatch, "second"), tmp_path)
     assert "import.json" in written
     assert not (tmp_path / "run.json").exists()
     assert not (tmp_path / "report.html").exists(), "a page of the first run beside files of the second"
@@ -78,16 +78,16 @@ def test_an_earlier_run_leaves_nothing_that_looks_complete(monkeypatch: pytest.M
 
 def test_a_fault_in_the_last_file_leaves_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = _fake(monkeypatch, "x")
-    monkeypatch.setattr(single, "run_record", lambda result: {"number": float("nan")})
+    monkeypatch.setattr(run_files, "run_record", lambda result, kept=None: {"number": float("nan")})
     with pytest.raises(ValueError, match="JSON"):
-        single.write_results(result, tmp_path / "out")
+        run_files.write_results(result, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_cannot_be_replaced_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
     with pytest.raises(ResultError, match=r"run\.json"):
-        single.write_results(_fake(monkeypatch, "x"), tmp_path)
+        run_files.write_results(_fake(monkeypatch, "x"), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 

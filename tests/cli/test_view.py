@@ -27,7 +27,8 @@ from PIL import Image
 import spatialbench.assets
 from spatialbench.cli.view import view
 from spatialbench.errors import BackendUnavailableError, MissingInputError, ResultError, UsageError
-from spatialbench.runs.single import RunOptions, RunResult, measure_world, prepare, write_results
+from spatialbench.runs.run_files import write_results
+from spatialbench.runs.single import RunOptions, RunResult, measure_world, prepare
 from spatialbench.types import (
     Camera,
     GaussianSplats,

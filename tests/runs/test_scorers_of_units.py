@@ -17,8 +17,9 @@ from spatialbench.runs.batch.measure import measure_unit
 from spatialbench.runs.batch.unitfile import read_unit
 from spatialbench.runs.kept_scoring import KeptScoring, read_kept
 from spatialbench.runs.lending import tally_since
+from spatialbench.runs.run_files import write_results
 from spatialbench.runs.scoring import Scoring, named_folder
-from spatialbench.runs.single import RunOptions, prepare, run_world, write_results
+from spatialbench.runs.single import RunOptions, prepare, run_world
 from spatialbench.scorers import registry
 from spatialbench.scorers.judge import Answer, Tally, read_answers
 from spatialbench.scorers.judge.answers import answers_text

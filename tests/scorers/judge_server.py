@@ -79,10 +79,8 @@ class Act:
     headers: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     finish: str = "stop"
-    sleep: float = 0.0
     truncate: bool = False
     drop: bool = False
-    trickle: float = 0.0
     usage: dict[str, int] | None = None
 
 
@@ -138,8 +136,6 @@ class JudgeServer:
         self._thread.join()
 
     def _answer(self, h: BaseHTTPRequestHandler, call: Call, act: Act) -> None:
-        if act.sleep:
-            time.sleep(act.sleep)
         if act.drop:
             h.connection.shutdown(socket.SHUT_RDWR)
             h.close_connection = True
@@ -167,11 +163,6 @@ class JudgeServer:
             h.wfile.flush()
             h.connection.shutdown(socket.SHUT_RDWR)
             h.close_connection = True
-        elif act.trickle:
-            for k in range(len(data)):
-                h.wfile.write(data[k:k + 1])
-                h.wfile.flush()
-                time.sleep(act.trickle)
         else:
             h.wfile.write(data)
 

@@ -91,6 +91,7 @@ def test_dry_run_limit_and_price(server: JudgeServer, place: Path) -> None:
     assert server.calls[0].body["model"] == "own-model"
     stopped = call(*ask, "--max-cost", 0.1, "--no-cache")
     assert "the next call could pass the cap on cost" in stopped.output
+    assert "is no amount of money" in str(call(*ask, "--max-cost", "nan", fails=UsageError).exception)
     assert len(server.calls) == 1
 
 
@@ -143,5 +144,7 @@ def test_cache_commands(server: JudgeServer, place: Path) -> None:
     assert call("cache", "prune", "--model", "other").output == "1 answers dropped\n"
     assert call("cache", "clear", text="n\n").exit_code == 1
     assert call("cache", "clear", text="y\n").output.endswith("2 answers dropped\n")
-    assert not (place / "cache" / "judge.sqlite").exists()
+    assert json.loads(call("cache", "stats", "--json").output)["answers"] == 0
+    for size in ("nan", "inf", "1e300"):
+        assert call("cache", "prune", "--max-mb", size).exit_code == 2
     assert call("cache", "clear", "--yes").output == "0 answers dropped\n"

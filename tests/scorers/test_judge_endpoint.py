@@ -7,9 +7,7 @@ import json
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,8 @@ openai = pytest.importorskip("openai", reason="the extra 'judge' is not installe
 KEY = "sk-test-0123456789abcdef"
 QUICK = Retry(attempts=4, first_wait=0.01, longest_wait=0.05, longest_asked=2.0)
 PROMPT = load_prompt("view-quality-1")
+LONG = 300.0
+"""Seconds after which a test that hangs gives up; nothing that works ever waits for it."""
 
 
 _make_context = functools.lru_cache(ssl.create_default_context)
@@ -121,7 +121,14 @@ def test_what_is_sent_and_recorded(session_of: Callable[..., JudgeSession]) -> N
 
 def test_each_answer_belongs_to_its_picture_under_concurrency(session_of: Callable[..., JudgeSession]) -> None:
     values = [(k * 37) % 256 for k in range(60)]
-    with JudgeServer(seconds=0.01) as server:
+    together = threading.Event()
+
+    def hold(call: Call) -> None:  # the first until there is a second
+        if call.number > 1:
+            together.set()
+        assert together.wait(LONG)
+
+    with JudgeServer(hold) as server:
         answers = session_of(server, settings={"max_connections": 5}).ask(
             [view(v, f"q{k:02d}") for k, v in enumerate(values)])
     assert [a.id for a in answers] == [f"q{k:02d}" for k in range(60)]
@@ -139,13 +146,6 @@ def test_429_is_repeated_after_the_time_it_asks_for_and_shrinks_the_connections(
     assert server.calls[1].start - server.calls[0].start >= 0.3
     assert session._caller.limiter.limit == 4
     assert session.tally.calls == 2
-
-
-def test_a_date_in_retry_after_is_obeyed(session_of: Callable[..., JudgeSession]) -> None:
-    when = time.time() + 1.6  # a date has whole seconds: 0.6 to 1.6 s from now
-    with JudgeServer(script(Act(status=429, headers={"Retry-After": formatdate(when, usegmt=True)}))) as server:
-        assert one(session_of(server)).status == "answered"
-    assert server.calls[1].start - server.calls[0].start >= 0.5
 
 
 def test_too_long_a_wait_is_not_waited_for(session_of: Callable[..., JudgeSession]) -> None:
@@ -178,22 +178,17 @@ def test_retries_are_bounded_and_the_error_is_no_answer(session_of: Callable[...
 
 
 def test_a_hanging_server_is_given_up(session_of: Callable[..., JudgeSession]) -> None:
-    with JudgeServer(lambda c: Act(sleep=1.0)) as server:
-        start = time.monotonic()
+    over = threading.Event()
+
+    def hang(call: Call) -> None:
+        over.wait(LONG)
+
+    with JudgeServer(hang) as server:
         answer = one(session_of(server, settings={"timeout_s": 0.2}, retry=Retry(2, 0.01, 0.01)))
-        assert time.monotonic() - start < 2.0
+        over.set()
     assert answer.status == "judge_error"
     assert "no answer within 0.2 s" in answer.reason
-    assert len(server.calls) == 2
-
-
-def test_a_trickling_answer_is_given_up_as_a_whole(session_of: Callable[..., JudgeSession]) -> None:
-    """Each byte comes in time; all of them would take 9 s (some 450 bytes)."""
-    with JudgeServer(lambda c: Act(trickle=0.02)) as server:
-        start = time.monotonic()
-        answer = one(session_of(server, settings={"timeout_s": 0.3}, retry=Retry(1)))
-        assert time.monotonic() - start < 3.0
-    assert "no whole answer within 0.3 s" in answer.reason
+    assert answer.timing["attempts"] == 2
 
 
 def test_an_endless_answer_is_cut_off(session_of: Callable[..., JudgeSession]) -> None:
@@ -332,7 +327,7 @@ def test_an_answer_for_another_picture_is_told_by_its_code(session_of: Callable[
         if call.number > 2:
             return None
         kept[call.number] = call.honest()
-        gate.wait(5)
+        gate.wait(LONG)
         return Act(text=json.dumps(kept[3 - call.number]))
 
     with JudgeServer(swap) as server:

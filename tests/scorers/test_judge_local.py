@@ -124,6 +124,26 @@ def test_what_the_adapter_asks_of_transformers(folder: Path, monkeypatch: pytest
     session.close()
 
 
+def test_a_model_that_fails_on_a_question_is_asked_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = _Fake()
+    monkeypatch.setitem(sys.modules, "torch", fake.torch)
+    monkeypatch.setitem(sys.modules, "transformers", fake.transformers)
+    monkeypatch.setattr("spatialbench.scorers.judge.local.find_spec", lambda name: None)
+    backend = TransformersBackend(settings_for(folder), "Qwen/Qwen3-VL-8B-Instruct")
+    generate = backend._model.generate
+
+    def fails(**inputs: Any) -> Any:
+        if len(fake.asked) == 1:
+            raise RuntimeError("shape '[1, 2]' is invalid\nand more")
+        return generate(**inputs)
+
+    monkeypatch.setattr(backend._model, "generate", fails)
+    first, second = JudgeSession(backend, JudgeRules()).ask([question(200), question(20)])
+    assert first.status == "judge_error"
+    assert first.reason == "the model takes no such question (shape '[1, 2]' is invalid)"
+    assert second.status == "answered"
+
+
 def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("spatialbench.scorers.judge.local.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -9,13 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
@@ -42,6 +44,7 @@ from spatialbench.scorers.judge import (
     clip_pictures,
     coverage,
     default_cache,
+    doubts,
     judge_image,
     judge_settings,
     judge_status,
@@ -53,7 +56,8 @@ from spatialbench.scorers.judge import (
     timings_text,
 )
 from spatialbench.scorers.judge.contract import BackendFault, Reply, Request, Usage
-from spatialbench.scorers.judge.cost import Budget, Price, load_prices
+from spatialbench.scorers.judge.cost import Budget, Price, Prices, load_prices
+from spatialbench.scorers.judge.crew import Run
 from spatialbench.scorers.judge.messages import build_request, read_reply
 from spatialbench.scorers.judge.pace import Limiter, Retry
 from spatialbench.scorers.judge.prompts import Prompt, answer_schema
@@ -72,6 +76,14 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PROMPT = load_prompt("view-quality-1")
+
+
+LONG = 300.0
+"""Seconds after which a test that hangs gives up; nothing that works ever waits for it."""
+
+
+def stored(cache: JudgeCache) -> int:
+    return sum(g.answers for g in cache.groups())
 
 
 def view(value: int = 200, **more: Any) -> Question:
@@ -177,7 +189,7 @@ def test_texts_of_a_case_stay_within_their_quotes() -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x, max_size=3)
                     | st.dictionaries(st.sampled_from(["code", "reason", "sharp", "artifact_free", "plausible_layout",
                                                        "other"]), x, max_size=6), max_leaves=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_only_exact_objects_are_answers(data: Any) -> None:
     q = view()
     read = read_reply(q, Reply(json.dumps(data)))
@@ -188,7 +200,7 @@ def test_only_exact_objects_are_answers(data: Any) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_text_breaks_the_reader(text: str) -> None:
     for t in (text, f"```{text}```", f"<think>{text}", f"```json\n{text}\n```"):
         assert isinstance(read_reply(view(), Reply(t)), str)
@@ -197,7 +209,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 # -- pictures ------------------------------------------------------------------------------------------------------
 
 @given(arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12), st.just(3))))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_png_keeps_the_pixels_that_the_identity_is_of(pixels: np.ndarray) -> None:
     import io
 
@@ -243,7 +255,11 @@ def test_files_of_pictures(tmp_path: Path) -> None:
 
     huge = huge[:29] + zlib.crc32(huge[12:29]).to_bytes(4, "big") + huge[33:]
     (tmp_path / "e.png").write_bytes(huge)
+    ramp = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)  # Pillow makes all but one level white
+    Image.fromarray(ramp).save(tmp_path / "f.png")
+    Image.fromarray(ramp.astype(np.float32) / 65535).save(tmp_path / "g.tiff")
     for name, error in (("c.png", CorruptInputError), ("d.png", UnsupportedFormatError),
+                        ("f.png", UnsupportedFormatError), ("g.tiff", UnsupportedFormatError),
                         ("missing.png", MissingInputError)):
         with pytest.raises(error, match=re.escape(str(tmp_path / name))):
             read_picture(tmp_path / name)
@@ -283,7 +299,9 @@ def test_cache_keeps_lists_prunes_and_clears(tmp_path: Path, monkeypatch: pytest
     assert cache.prune(most_bytes=3 * size) == 5
     assert [cache.get(f"k{k}") is not None for k in range(10)] == [False] * 7 + [True] * 3
     assert cache.clear() == 3
-    assert list((tmp_path / "deep").iterdir()) == []
+    assert (cache.groups(), cache.get("k9"), cache.clear()) == ([], None, 0)
+    put(cache, "k")  # an emptied cache is a cache
+    assert cache.get("k") is not None
 
 
 def test_cache_refuses_what_is_none(tmp_path: Path) -> None:
@@ -297,6 +315,94 @@ def test_cache_refuses_what_is_none(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(ResultError, match="version 99"):
         JudgeCache(tmp_path / "later.sqlite").get("k")
+
+
+@pytest.mark.parametrize("made", [
+    "CREATE TABLE diary (day TEXT)", "CREATE TABLE answers (question TEXT, answer TEXT)",
+    "CREATE TABLE answers (a TEXT); PRAGMA user_version = 1", "CREATE TABLE diary (day TEXT); PRAGMA user_version = 1"])
+def test_another_programs_database_is_left_as_it_is(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "c.sqlite"
+    db = sqlite3.connect(path)
+    db.executescript(made)
+    db.close()
+    before = path.read_bytes()
+    for act in (lambda c: c.get("k"), lambda c: put(c, "k"), lambda c: c.clear(), lambda c: c.prune(model="m"),
+                lambda c: c.groups(), lambda c: c.ready()):
+        with pytest.raises(ResultError, match="another program's database"):
+            act(JudgeCache(path))
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["c.sqlite"]
+
+
+def test_a_cache_that_cannot_be_written_to_stops_before_anything_is_paid_for(tmp_path: Path) -> None:
+    """Answers that are not kept would be paid for twice; and a disk says nothing of a world, so it is no result."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "diary.sqlite").write_text("dear diary, " * 100)
+    for path in (tmp_path / "file" / "c.sqlite", tmp_path / "diary.sqlite", tmp_path):
+        backend = Canned()
+        with pytest.raises(BackendUnavailableError, match="cache of judges' answers cannot be used") as caught:
+            JudgeSession(backend, JudgeRules(), cache=JudgeCache(path), refresh=True).ask([view()])
+        assert (backend.requests, caught.value.where) == ([], str(path))
+        assert "--no-cache" in caught.value.todo
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_full_disk_stops_and_leaves_what_was_kept(tmp_path: Path, concurrency: int) -> None:
+    cache = JudgeCache(tmp_path / "c.sqlite")
+    cache.ready()
+    assert cache._db is not None
+    pages = cache._db.execute("PRAGMA page_count").fetchone()[0]
+    cache._db.execute(f"PRAGMA max_page_count = {pages + 12}")  # SQLite's own "database or disk is full"
+    backend = Canned(concurrency=concurrency)
+    with pytest.raises(BackendUnavailableError, match="disk is full"):
+        JudgeSession(backend, JudgeRules(), cache=cache).ask([view(k, id=f"{k:03d}") for k in range(100)])
+    kept = stored(cache)
+    assert 1 <= kept < 100
+    assert kept < len(backend.requests) <= kept + concurrency  # lost are only calls that were under way
+    cache.close()
+    again = JudgeCache(cache.path)  # with space again
+    assert coverage(JudgeSession(Canned(), JudgeRules(), cache=again).ask(
+        [view(k, id=f"{k:03d}") for k in range(100)])).answered == 100
+    assert stored(again) == 100
+
+
+def test_a_damaged_file_is_named_and_a_damaged_text_is_no_answer(tmp_path: Path) -> None:
+    cache = JudgeCache(tmp_path / "c.sqlite")
+    for k in range(200):
+        put(cache, f"k{k:03d}", size=500)
+    cache._db.execute("UPDATE answers SET reply = CAST(x'7b22ff' AS TEXT) WHERE key = 'k007'")  # type: ignore[union-attr]
+    assert cache.get("k007") is None
+    assert cache.get("k008") is not None
+    cache.close()
+    data = bytearray(cache.path.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)  # all but the header's page
+    cache.path.write_bytes(data)
+    with pytest.raises(ResultError, match="malformed"):
+        JudgeCache(cache.path).get("k008")
+
+
+def test_a_cache_is_cleared_under_another_that_goes_on(tmp_path: Path) -> None:
+    one, other = JudgeCache(tmp_path / "c.sqlite"), JudgeCache(tmp_path / "c.sqlite")
+    put(one, "a")
+    put(other, "b")
+    assert one.clear() == 2
+    put(other, "c")  # which has had the file open all the time
+    other.close()
+    assert one.get("c") is not None
+    assert one._db is not None
+    assert one._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_answer_of_a_model_no_longer_accepted_is_asked_for_again(tmp_path: Path) -> None:
+    cache = JudgeCache(tmp_path / "c.sqlite")
+    def other(request: Request) -> Reply:
+        return dataclasses.replace(Canned().complete(request), model="gpt-oss-120b")
+
+    backend = Canned(other)
+    assert JudgeSession(backend, JudgeRules(), cache=cache, accept_models=("gpt-oss-120b",)).ask([view()])[
+        0].status == "answered"
+    assert JudgeSession(backend, JudgeRules(), cache=cache).ask([view()])[0].status == "judge_error"
+    assert len(backend.requests) == 2
 
 
 def test_a_damaged_entry_is_no_answer(tmp_path: Path) -> None:
@@ -317,24 +423,42 @@ _WRITER = """
 import sys
 from pathlib import Path
 from spatialbench.scorers.judge.cache import JudgeCache
-cache = JudgeCache(Path(sys.argv[1]))
+name, path, *fresh = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+for other in fresh:
+    cache = JudgeCache(Path(other))
+    cache.put(name, {}, {}, endpoint="e", model="m", prompt="p-1")
+    cache.close()
+cache = JudgeCache(Path(path))
 for k in range(100):
-    cache.put(f"{sys.argv[2]}-{k % 50}", {}, {"raw": "x" * 2000}, endpoint="e", model=sys.argv[2], prompt="p-1")
-    assert cache.get(f"{sys.argv[2]}-{k % 50}")
+    cache.put(f"{name}-{k % 50}", {}, {"raw": "x" * 2000}, endpoint="e", model=name, prompt="p-1")
+    assert cache.get(f"{name}-{k % 50}")
 """
 
 
 def test_several_processes_and_threads_share_a_cache(tmp_path: Path) -> None:
-    path = tmp_path / "c.sqlite"
-    others = [subprocess.Popen([sys.executable, "-c", _WRITER, str(path), name]) for name in ("a", "b", "c")]
+    """Also in the first moments of a file, over and over: its table and its mode are made once."""
+    path, fresh = tmp_path / "c.sqlite", [tmp_path / f"{k}.sqlite" for k in range(8)]
+    others = [subprocess.Popen([sys.executable, "-c", _WRITER, name, str(path), *map(str, fresh)], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+              for name in ("a", "b", "c")]
+    for p in others:
+        assert p.stdout is not None
+        assert p.stdout.readline() == "ready\n"
+    for p in others:
+        assert p.stdin is not None
+        p.stdin.write("go\n")
+        p.stdin.flush()
     cache = JudgeCache(path)
     threads = [threading.Thread(target=lambda t=t: [put(cache, f"t{t}-{k}", "t") for k in range(50)]) for t in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert [p.wait(60) for p in others] == [0, 0, 0]
+    assert [p.communicate(timeout=LONG)[1] for p in others] == [""] * 3
     assert {g.model: g.answers for g in cache.groups()} == {"a": 50, "b": 50, "c": 50, "t": 200}
+    assert [stored(JudgeCache(p)) for p in fresh] == [3] * 8
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -414,7 +538,7 @@ def test_prices_are_looked_up_by_model_and_endpoint(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000), st.floats(0, 1.0)), max_size=30),
        st.floats(0, 2000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_budget_is_never_passed_when_estimates_are_bounds(calls: list[tuple[int, int, float]], most: float) -> None:
     budget = Budget(most, Price(model="*", input_per_million=1e6, output_per_million=1e6))
     for tokens, out, share in calls:
@@ -424,6 +548,23 @@ def test_a_budget_is_never_passed_when_estimates_are_bounds(calls: list[tuple[in
             budget.settle(held, estimate, Usage(max(1, int(tokens * share)), int(out * share)))
         assert budget.spent <= most * (1 + 1e-9)
         assert budget.idle
+
+
+def test_a_budget_that_fails_gives_its_place_back() -> None:
+    """A budget may keep a journal on a disk that fails."""
+    session = JudgeSession(Canned(concurrency=2), JudgeRules())
+    budget = session.budget
+
+    class Failing(Budget):
+        def reserve(self, estimate: Usage) -> float | None:
+            raise PermissionError("journal")
+
+    for _ in range(3):
+        session.budget = Failing(None, None)
+        with pytest.raises(PermissionError):
+            session.ask([view(k, id=str(k)) for k in range(4)])
+    session.budget = budget
+    assert coverage(session.ask([view(k, id=str(k)) for k in range(4)])).answered == 4
 
 
 def test_a_lost_call_stays_on_the_bill() -> None:
@@ -437,37 +578,117 @@ def test_a_lost_call_stays_on_the_bill() -> None:
 
 # -- session without a network -------------------------------------------------------------------------------------
 
-def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
-    for concurrency in (1, 4):
-        cache = JudgeCache(tmp_path / f"{concurrency}.sqlite")
-        backend = Canned(concurrency=concurrency)
-        honest = backend.complete
-        go_on = threading.Event()
+def test_an_interruption_of_one_call_at_a_time_keeps_what_was_answered(tmp_path: Path) -> None:
+    cache, backend = JudgeCache(tmp_path / "c.sqlite"), Canned()
+    honest = backend.complete
 
-        def slow(request: Request, backend: Canned = backend, honest: Any = honest, go_on: Any = go_on) -> Reply:
-            if len(backend.requests) >= 9:
-                if backend.concurrency == 1:
-                    raise KeyboardInterrupt
-                go_on.wait(0.5)
-            return honest(request)
+    def interrupted(request: Request) -> Reply:
+        if len(backend.requests) >= 9:
+            raise KeyboardInterrupt
+        return honest(request)
 
-        backend.complete = slow  # type: ignore[method-assign]
-        questions = [view(k, id=f"{k:02d}") for k in range(30)]
-        if concurrency == 1:
-            with pytest.raises(KeyboardInterrupt):
-                JudgeSession(backend, JudgeRules(), cache=cache).ask(questions)
+    backend.complete = interrupted  # type: ignore[method-assign]
+    questions = [view(k, id=f"{k:02d}") for k in range(30)]
+    with pytest.raises(KeyboardInterrupt):
+        JudgeSession(backend, JudgeRules(), cache=cache).ask(questions)
+    assert stored(cache) == 9
+    again = Canned()
+    assert coverage(JudgeSession(again, JudgeRules(), cache=cache).ask(questions)).answered == 30
+    assert len(again.requests) == 21
+
+
+class Held(JudgeCache):
+    """A cache on a disk that takes its time: from the ``first`` answer on, until it is told to go on."""
+
+    def __init__(self, path: Path, first: int) -> None:
+        super().__init__(path)
+        self.writing, self.go_on, self.done = threading.Event(), threading.Event(), threading.Event()
+        self.left = first
+
+    def put(self, *arguments: Any, **more: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.writing.set()
+            assert self.go_on.wait(LONG)
+            super().put(*arguments, **more)
+            self.done.set()
         else:
-            import _thread
+            super().put(*arguments, **more)
 
-            threading.Timer(0.3, _thread.interrupt_main).start()
-            with pytest.raises(KeyboardInterrupt):
-                JudgeSession(backend, JudgeRules(), cache=cache).ask(questions)
-        kept = sum(g.answers for g in cache.groups())
-        assert 9 <= kept < 30
-        again = Canned()
-        answers = JudgeSession(again, JudgeRules(), cache=cache).ask(questions)
-        assert coverage(answers).answered == 30
-        assert len(again.requests) == 30 - kept
+
+def test_an_interruption_waits_for_an_answer_that_is_being_kept_and_for_no_call(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four threads one is writing an answer, the others' calls have no end before all is over; then Ctrl-C."""
+    import _thread
+
+    monkeypatch.setattr("spatialbench.scorers.judge.crew._GRACE", 0.0)
+    cache, backend, answer_now = Held(tmp_path / "c.sqlite", 10), Canned(concurrency=4), threading.Event()
+    honest, lock = backend.complete, threading.Lock()
+
+    def slow(request: Request) -> Reply:
+        with lock:
+            mine = len(backend.requests)
+            reply = honest(request)
+        if mine >= 10:
+            answer_now.wait(LONG)
+        return reply
+
+    closing, close = threading.Event(), Run.close
+
+    def seen(self: Run) -> None:
+        closing.set()
+        close(self)
+
+    def ctrl_c() -> None:
+        cache.writing.wait(LONG)
+        while len(backend.requests) < 13:
+            time.sleep(0.001)
+        _thread.interrupt_main()
+        closing.wait(LONG)
+        cache.go_on.set()
+
+    monkeypatch.setattr(Run, "close", seen)
+    backend.complete = slow  # type: ignore[method-assign]
+    questions = [view(k, id=f"{k:02d}") for k in range(30)]
+    before = set(threading.enumerate())
+    other = threading.Thread(target=ctrl_c, daemon=True)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        JudgeSession(backend, JudgeRules(), cache=cache).ask(questions)
+    assert cache.done.is_set()  # the disk has what had come
+    assert stored(cache) == 10
+    cache.close()
+    answer_now.set()  # late answers find nobody: neither are they kept, nor is the closed file opened again
+    for t in set(threading.enumerate()) - before:
+        t.join(LONG)
+    assert cache._db is None
+    assert stored(cache) == 10
+    again = Canned()
+    assert coverage(JudgeSession(again, JudgeRules(), cache=JudgeCache(cache.path)).ask(questions)).answered == 30
+    assert len(again.requests) == 20
+
+
+def test_an_interruption_while_an_answer_is_kept_comes_after_it(tmp_path: Path) -> None:
+    """One call at a time: the interruption hits the thread that asks while the disk is busy."""
+    import _thread
+
+    cache, raised, early = Held(tmp_path / "c.sqlite", 3), threading.Event(), []
+
+    def ctrl_c() -> None:
+        cache.writing.wait(LONG)
+        _thread.interrupt_main()
+        early.append(raised.wait(0.2))  # a slow machine may hide that it did not wait, and never says so wrongly
+        cache.go_on.set()
+
+    other = threading.Thread(target=ctrl_c, daemon=True)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        JudgeSession(Canned(), JudgeRules(), cache=cache).ask([view(k, id=f"{k:02d}") for k in range(30)])
+    raised.set()
+    other.join(LONG)
+    assert early == [False]
+    assert cache.done.is_set()
+    assert stored(cache) >= 3  # the interruption may reach this thread only after a few more
 
 
 def test_a_fault_of_ours_is_not_hidden() -> None:
@@ -497,7 +718,71 @@ def test_another_model_than_the_protocols_is_a_substitute() -> None:
     assert JudgeSession(Canned(), JudgeRules(model="gemini-3-pro")).substitute
     assert same_model("models/gemini-2.5-pro", "gemini-2.5-pro")
     assert not same_model("gpt-4o", "gpt-4o-mini")
+    for a, b in (("gpt-4", "gpt-4.1"), ("gpt-4", "gpt-41"), ("qwen3-vl", "qwen3.5-vl"), ("gemini-2", "gemini-2.5"),
+                 ("claude-3", "claude-3-5"), ("veo", "veo-3"), ("/models/a/", "/models/b/"), ("", "0613")):
+        assert not same_model(a, b), (a, b)
+    for a, b in (("gpt-4o", "gpt-4o-2024-08-06"), ("gpt-4", "gpt-4-0613"), ("gemini-2.0-flash", "gemini-2.0-flash-001"),
+                 ("claude-sonnet-4", "claude-sonnet-4@20250514"), ("/models/qwen/", "qwen"), ("m", "m-05-20"),
+                 ("m", "m-09-2025"), ("claude-3-5-sonnet", "claude-3-5-sonnet-20240620-v1:0")):
+        assert same_model(a, b), (a, b)
     assert not same_model("qwen3-vl-8b-instruct", "qwen3-vl-8b-thinking")
+
+
+def test_the_same_answer_to_many_pictures_is_doubted() -> None:
+    def said(k: int, **values: Any) -> Answer:
+        return Answer(f"{k:02d}", 0, "answered", {"reason": f"because {k}", **values},
+                      record={"prompt": "p-1", "images": [f"{k:064x}"], "model": "m"})
+
+    mixed = [said(k, a=True, b=False) for k in range(20)]
+    assert doubts(mixed) == ["all 20 answers to p-1 are the same throughout: the judge may not look at the pictures"]
+    assert doubts([said(k, rating=3) for k in range(20)])[0].startswith("all 20 answers to p-1 are 3 throughout")
+    assert doubts(mixed[:19]) == []
+    assert doubts([*mixed, said(20, a=True, b=True)]) == []
+    assert doubts([said(k) for k in range(20)]) == []  # texts alone say nothing
+    listed = [dataclasses.replace(said(k), items={"door": "yes", "lamp": "no"}) for k in range(20)]
+    assert len(doubts(listed)) == 1
+
+
+def test_a_question_whose_second_call_was_stopped_was_asked() -> None:
+    """Its first answer is paid for and recorded; it is an error of the judge, not a question that was never asked."""
+    price = Price(model="*", input_per_million=1e6, output_per_million=0.0)
+    backend = Canned(lambda request: Reply("Certainly!", usage=Usage(5000, 10)))
+    session = JudgeSession(backend, JudgeRules(), prices=Prices(prices=(price,)), max_cost=6000.0)
+    (answer,) = session.ask([view()])
+    assert (answer.status, len(backend.requests)) == ("judge_error", 1)
+    assert answer.reason == "the answer is not JSON; not asked again: the next call could pass the cap on cost"
+    assert answer.record["rejected"]["raw"] == "Certainly!"
+    assert (session.tally.asked, session.tally.errors, session.tally.not_asked) == (1, 1, 0)
+
+
+def test_what_an_endpoint_does_not_count_is_estimated_in_the_cost() -> None:
+    price = Price(model="*", input_per_million=0.0, output_per_million=1e6)
+
+    def lost(request: Request) -> Reply:
+        raise BackendFault("transient", "no answer within 1 s", billed=True)
+
+    for say, cost in ((lambda r: dataclasses.replace(Canned().complete(r), usage=Usage()), 300.0), (lost, 300.0),
+                      (None, 10.0)):
+        session = JudgeSession(Canned(say), JudgeRules(), prices=Prices(prices=(price,)), retry=Retry(1))
+        session.ask([view()])
+        assert session.tally.cost == pytest.approx(cost)  # PROMPT's max_tokens is 300
+
+
+@pytest.mark.parametrize("cap", [float("nan"), -1.0])
+def test_a_cap_that_is_no_amount_is_refused(cap: float) -> None:
+    with pytest.raises(UsageError, match="no amount of money"):
+        JudgeSession(Canned(), JudgeRules(), prices=Prices(prices=(Price(
+            model="*", input_per_million=1, output_per_million=1),)), max_cost=cap)
+
+
+def test_a_fault_in_telling_is_not_hidden() -> None:
+    def tell(done: int, total: int) -> None:
+        raise BrokenPipeError
+
+    for concurrency in (1, 3):
+        with pytest.raises(BrokenPipeError):
+            JudgeSession(Canned(concurrency=concurrency), JudgeRules(), tell=tell).ask(
+                [view(k, id=str(k)) for k in range(9)])
 
 
 def test_majority_and_disagreement() -> None:
@@ -528,9 +813,17 @@ def test_scores_are_made_again_from_the_file_without_asking(tmp_path: Path) -> N
     assert [a.status for a in other] == ["not_asked"] * 3
     assert [a.reason for a in other] == ["the recorded answer is about other pictures", "no answer is recorded",
                                          "the recorded answer is to another prompt"]
+    edit = load_prompt("edit-execution-1")
+    asked, other_text = (Question("e", edit, questions[0].pictures, {"instruction": t}) for t in ("a", "b"))
+    code = {"code": asked.code, "reason": "r", "satisfied": True}
+    (kept,) = JudgeSession(Canned(lambda request: Reply(json.dumps(code))), JudgeRules()).ask([asked])
+    assert RecordedJudge([kept]).ask([asked]) == [kept]
+    (no,) = RecordedJudge([kept]).ask([other_text])  # another instruction about the same picture
+    assert (no.status, no.reason) == ("not_asked", "the recorded answer is to another question")
     path.write_text(answers_text(answers).replace('"sharp":true', '"sharp":false', 1))
     assert recorded.ask(questions) == answers  # values come from the raw text
-    for text in ("{", "[]", '{"id": "a"}', answers_text(answers).replace("answered", "guessed")):
+    for text in ("{", "[]", '{"id": "a"}', answers_text(answers).replace("answered", "guessed"),
+                 answers_text(answers).replace('"temperature":0.0', '"temperature":NaN')):
         path.write_text(text)
         with pytest.raises(ResultError, match="line 1"):
             read_answers(path)
@@ -574,7 +867,11 @@ def test_file_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("text", [
     "{}", "base_url: ftp://h/v1", "base_url: http://user:pw@h/v1", "base_url: 'http://h/v1?key=1'", "base_url: h",
     "{base_url: 'http://h', extra_body: {model: x}}", "{base_url: 'http://h', key: sk-1}", "provider: transformers",
-    "{base_url: 'http://h', max_connections: 0}", "{base_url: 'http://h', key_env: 'sk-1234'}"])
+    "{base_url: 'http://h', max_connections: 0}", "{base_url: 'http://h', key_env: 'sk-1234'}",
+    "base_url: 'http://h:99999'", "base_url: 'http://h:0'", 'base_url: "http://h/\\x07"',
+    "{base_url: 'http://h', extra_body: {day: 2026-11-30}}", "{base_url: 'http://h', extra_body: {x: .nan}}",
+    "{base_url: 'http://h', extra_body: {1: x}}", "{base_url: 'http://h', extra_body: {x: !!binary aGk=}}",
+    "{base_url: 'http://h', extra_body: {x: [!!set {a}]}}", '{base_url: "http://h", extra_body: {x: "\\ud800"}}'])
 def test_wrong_judge_files_are_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "judge.yaml"
     file.write_text(text)
@@ -586,6 +883,17 @@ def test_a_secret_in_the_address_is_not_repeated(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPATIALBENCH_JUDGE_URL", "https://me:hunter22@h/v1")
     with pytest.raises(ConfigError) as caught:
         judge_settings()
+    assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [
+    "base_url: https://me:hunter22@h/v1", "base_url: https://h/v1?key=hunter22", "base_url: [hunter22]",
+    "{base_url: 'http://h', key_env: sk-hunter22}", "{base_url: 'http://h', key_env: {a: hunter22}}",
+    "{base_url: 'http://h', key_env: AIzaSyD0hunter22aaaaaaa}", "{base_url: 'http://h', key: hunter22}"])
+def test_a_secret_in_the_file_is_not_repeated(tmp_path: Path, text: str) -> None:
+    (tmp_path / "judge.yaml").write_text(text)
+    with pytest.raises((ConfigError, BackendUnavailableError)) as caught:
+        judge_key(judge_settings(tmp_path / "judge.yaml"))  # type: ignore[arg-type]
     assert "hunter22" not in str(caught.value)
 
 

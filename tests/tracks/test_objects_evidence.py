@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from PIL import Image
 
 from spatialbench.errors import ConfigError, CorruptInputError, InputError, MissingInputError
-from spatialbench.runs.single import RunOptions, run_world, write_results
+from spatialbench.runs.run_files import write_results
+from spatialbench.runs.single import RunOptions, run_world
 from spatialbench.runs.store import read_units
+from spatialbench.tracks.spatial.evidence_files import read_mask
 from spatialbench.tracks.spatial.object_evidence import object_evidence, object_files
 from spatialbench.types import Status, level_pose, load_case
 from tests.analytic import EYE, Soup, write_glb
@@ -180,6 +184,52 @@ def test_arrays_of_rewards_that_are_none(folder, arrays):
     np.savez(folder / "rewards.npz", **arrays)
     case, files = files_of(folder)
     with pytest.raises(CorruptInputError, match=r"rewards\.npz"):
+        object_evidence(case, files, PROTOCOL)
+
+
+def test_an_array_of_negative_length_takes_no_memory(folder):
+    """Its header says [-1]; what follows would be read to its end, however much that is."""
+    with zipfile.ZipFile(folder / "rewards.npz", "w") as archive:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (-1,)})
+        archive.writestr("views.npy", header.getvalue() + bytes(1 << 16))
+    case, files = files_of(folder)
+    with pytest.raises(CorruptInputError, match=r"rewards\.npz, views: is int64 -1, and must be any"):
+        object_evidence(case, files, PROTOCOL)
+
+
+@pytest.mark.parametrize(("shape", "words"), [((1 << 40,), "holds 1,099,511,627,776 values, more than 512 MiB"),
+                                              ((9,), "is cut off")])
+def test_an_array_that_claims_more_than_there_is(folder, shape, words):
+    with zipfile.ZipFile(folder / "rewards.npz", "w") as archive:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": shape})
+        archive.writestr("views.npy", header.getvalue() + bytes(64))
+    case, files = files_of(folder)
+    with pytest.raises(CorruptInputError, match=words):
+        object_evidence(case, files, PROTOCOL)
+
+
+def test_a_file_of_answers_larger_than_answers_can_be_is_not_read(folder):
+    with (folder / "judge.json").open("a") as file:
+        file.write(" " * (1 << 20))
+    case, files = files_of(folder)
+    with pytest.raises(CorruptInputError, match="is larger than 1 MiB"):
+        object_evidence(case, files, PROTOCOL)
+
+
+def test_at_least_half_of_white_is_the_object_and_clear_pixels_are_not(tmp_path):
+    gray = Image.fromarray(np.array([[127, 128, 255]], np.uint8))
+    gray.save(tmp_path / "gray.png")
+    assert read_mask(tmp_path / "gray.png", (1, 3)).tolist() == [[False, True, True]]
+    Image.fromarray(np.array([[[255, 255, 255, a] for a in (127, 128, 255)]], np.uint8)).save(tmp_path / "clear.png")
+    assert read_mask(tmp_path / "clear.png", (1, 3)).tolist() == [[False, True, True]]
+
+
+def test_a_mask_of_zeros_and_ones_is_not_taken_for_one_that_shows_nothing(folder):
+    Image.fromarray(seen_pixels(first_view()).astype(np.uint8)).save(folder / "probe.png")
+    case, files = files_of(folder)
+    with pytest.raises(CorruptInputError, match=r"probe\.png: is 0 and 1 of 255.*255 on the target"):
         object_evidence(case, files, PROTOCOL)
 
 

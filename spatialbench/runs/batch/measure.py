@@ -18,8 +18,9 @@ from spatialbench.runs.batch.spending import asked_json
 from spatialbench.runs.batch.unitfile import UnitFile, clear_unit, inputs_digest, read_unit, unit_content, write_unit
 from spatialbench.runs.kept_scoring import read_kept, scorers_of
 from spatialbench.runs.pair import PairResult, measure_pair, write_pair
+from spatialbench.runs.run_files import write_results
 from spatialbench.runs.scoring import Scoring
-from spatialbench.runs.single import RunOptions, RunResult, by_metric, check_protocol, measure_world, write_results
+from spatialbench.runs.single import RunOptions, RunResult, by_metric, check_protocol, measure_world
 from spatialbench.runs.store import canonical_json, prepare_folder, read_units, units_text, write_text
 from spatialbench.scene.reading import ReadOptions
 from spatialbench.scorers.catalogue import JUDGE

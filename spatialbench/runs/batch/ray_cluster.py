@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.errors import BackendUnavailableError, SpatialbenchError, UsageError
 
-__all__ = ["RayOptions", "capacity", "connect"]
+__all__ = ["RayOptions", "capacity", "connect", "work_failed"]
 
 _ANSWER = 5.0
 _SETTINGS = b"\4"
@@ -131,3 +131,14 @@ def _own_sigterm() -> Any:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+
+
+def work_failed(error: Exception) -> SpatialbenchError:
+    """Words for what Ray says when work on a node fails."""
+    text = str(error)
+    if "No module named 'spatialbench" in text or "failed to be imported" in text or "failed to import" in text:
+        return SpatialbenchError("spatialbench is not installed on a node of the cluster", where="--executor ray",
+                                 todo="Install the same version on every node, in the Python that runs Ray there")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return SpatialbenchError(f"the work on a node failed: {lines[-1] if lines else type(error).__name__}",
+                             where="--executor ray", todo="The logs of Ray on that node say more")

@@ -22,7 +22,7 @@ from spatialbench.errors import SpatialbenchError
 from spatialbench.runs.batch.executor import Event, Task
 from spatialbench.runs.batch.local import WORKER
 from spatialbench.runs.batch.ray_actor import UnitRunner, event_of
-from spatialbench.runs.batch.ray_cluster import RayOptions, capacity, connect
+from spatialbench.runs.batch.ray_cluster import RayOptions, capacity, connect, work_failed
 from spatialbench.runs.batch.remote import RemoteWorlds
 from spatialbench.runs.store import write_text
 
@@ -236,7 +236,7 @@ class RayExecutor:
         try:
             reply: dict[str, Any] = json.loads(self._ray.get(ref))
         except self._ray.exceptions.RayTaskError as error:
-            raise self._fault(error) from None
+            raise work_failed(error) from None
         except self._ray.exceptions.RayError as error:
             self._gone(slot, error, events)
             return
@@ -277,7 +277,7 @@ class RayExecutor:
         if not slot.ready:
             self._bad_starts += 1
             if self._bad_starts > _BAD_STARTS + 2 * len(self._slots):
-                raise self._fault(error)
+                raise work_failed(error)
         if task is None:
             return
         self._lost[task.unit] += 1
@@ -290,15 +290,6 @@ class RayExecutor:
         self._lost_on[task.unit] = f"{where[:-1]}"
         events.append(Event("at", task.unit, label="its node was lost; it waits for another", where=str(slot.number)))
         self._pending.appendleft(task)
-
-    def _fault(self, error: Exception) -> SpatialbenchError:
-        text = str(error)
-        if "No module named 'spatialbench" in text or "failed to be imported" in text or "failed to import" in text:
-            return SpatialbenchError("spatialbench is not installed on a node of the cluster", where="--executor ray",
-                                     todo="Install the same version on every node, in the Python that runs Ray there")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return SpatialbenchError(f"the work on a node failed: {lines[-1] if lines else type(error).__name__}",
-                                 where="--executor ray", todo="The logs of Ray on that node say more")
 
     def _asked(self) -> str:
         o = self.options

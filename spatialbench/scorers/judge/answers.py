@@ -11,7 +11,7 @@ from typing import Any
 
 from spatialbench.errors import MissingInputError, ResultError
 from spatialbench.scorers.judge.contract import Answer, Question, Reply
-from spatialbench.scorers.judge.messages import read_reply
+from spatialbench.scorers.judge.messages import OTHER_QUESTION, read_reply
 from spatialbench.scorers.judge.prompts import canonical, sha256_of
 
 __all__ = ["Agreement", "Coverage", "RecordedJudge", "agreement", "answers_text", "coverage", "doubts", "read_answers",
@@ -100,11 +100,13 @@ def doubts(answers: Iterable[Answer]) -> list[str]:
         by_prompt[str(a.record.get("prompt", ""))].append(a)
     for prompt, same in sorted(by_prompt.items()):
         pictures = {tuple(a.record.get("images") or ()) for a in same}
-        for value in (True, False):
-            flat = [[v for v in a.values.values() if isinstance(v, bool)] for a in same]
-            if len(pictures) >= _MANY and all(f and all(v is value for v in f) for f in flat):
-                out.append(f"all {len(same)} answers to {prompt} are {str(value).lower()} throughout: the judge may "
-                           "not look at the pictures")
+        said = {canonical([{k: v for k, v in a.values.items() if not isinstance(v, str)}, list(a.items.values())])
+                for a in same}
+        if len(pictures) >= _MANY and len(said) == 1 and said != {"[{},[]]"}:
+            values = {v for v in (*same[0].values.values(), *same[0].items.values()) if not isinstance(v, str)}
+            what = str(values.pop()).lower() if len(values) == 1 else "the same"
+            out.append(f"all {len(same)} answers to {prompt} are {what} throughout: the judge may not look at the "
+                       "pictures")
     for name in ("returned_model", "fingerprint"):
         several = sorted({str(a.record.get(name)) for a in found if a.record.get(name)})
         if len(several) > 1:
@@ -148,7 +150,7 @@ def read_answers(path: Path) -> list[Answer]:
             raise ResultError("is larger than 1 GiB, which no file of answers is", where=str(path), todo="Split it")
         with path.open(encoding="utf-8") as file:
             for line in file:
-                d = json.loads(line)
+                d = json.loads(line, parse_constant=_no_constant)
                 if d["status"] not in ("answered", "judge_error", "not_asked") or not all(
                         isinstance(d[k], dict) for k in ("values", "items", "record")):
                     raise ValueError
@@ -164,11 +166,15 @@ def read_answers(path: Path) -> list[Answer]:
     return out
 
 
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
 class RecordedJudge:
     """A ``Judge`` that gives recorded answers and asks nobody: scores are made again from raw answers.
 
-    A recorded answer is given when id, repeat, prompt, schema and pictures are those of the question; its raw text is
-    read anew. Anything else is ``not_asked``, with the reason.
+    A recorded answer is given when id, repeat, prompt, schema, pictures and code are those of the question; its raw
+    text is read anew. Anything else is ``not_asked``, with the reason.
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
@@ -194,5 +200,7 @@ class RecordedJudge:
                 read = read_reply(q, Reply(str(record.get("raw", ""))))
                 if not isinstance(read, str):
                     return Answer(q.id, q.repeat, "answered", *read, record=record)
-                return Answer(q.id, q.repeat, "judge_error", reason=read, record=record)
+                if read != OTHER_QUESTION:
+                    return Answer(q.id, q.repeat, "judge_error", reason=read, record=record)
+                reason = "the recorded answer is to another question"
         return Answer(q.id, q.repeat, "not_asked", reason=reason)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from spatialbench.scorers.judge.contract import Backend, BackendFault, Reply, Request
 from spatialbench.scorers.judge.cost import Budget, Prices
+from spatialbench.scorers.judge.crew import Run
 from spatialbench.scorers.judge.pace import Limiter, Retry
 
-__all__ = ["Caller", "Run", "Tally"]
+__all__ = ["Caller", "Tally"]
 
 _LOOK_AGAIN = 0.02
 
@@ -27,7 +28,9 @@ class Tally:
     calls, images : sent, with re-asks and repeated tries.
     input, output : tokens the endpoint counted; in a dry run the estimate, of output the most there can be.
     saved_input, saved_output : tokens of the answers that came from the cache.
-    cost, saved : of those tokens; None: the price is not known.
+    cost : of those tokens, of estimates where the endpoint does not count, and of lost calls that may be billed; None:
+        the price is not known.
+    saved : of the tokens that came from the cache.
     """
 
     asked: int = 0
@@ -45,31 +48,6 @@ class Tally:
     currency: str = "USD"
 
 
-@dataclass
-class Run:
-    """What the threads that work on one list of questions share.
-
-    Attributes
-    ----------
-    stop : set when nothing more is to be asked.
-    failure : why the judge cannot be used.
-    reason : why it was stopped otherwise.
-    bad_in_a_row : questions without a reply of the right model, since the last that had one.
-    """
-
-    stop: threading.Event = field(default_factory=threading.Event)
-    reason: str = ""
-    failure: str = ""
-    bad_in_a_row: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def end(self, *, failure: str = "", reason: str = "") -> None:
-        """Stop; the first to say why is right."""
-        with self.lock:
-            self.failure, self.reason = self.failure or failure, self.reason or reason
-            self.stop.set()
-
-
 class Caller:
     """Calls a backend for several threads.
 
@@ -80,7 +58,7 @@ class Caller:
     """
 
     def __init__(self, backend: Backend, prices: Prices, budget: Budget, retry: Retry, tally: Tally) -> None:
-        self._backend, self._prices, self._budget, self._retry, self.tally = backend, prices, budget, retry, tally
+        self._backend, self._prices, self.budget, self._retry, self.tally = backend, prices, budget, retry, tally
         self.limiter = Limiter(max(1, backend.concurrency))
         self.lock = threading.Lock()
 
@@ -97,10 +75,14 @@ class Caller:
             place = self.limiter.enter(run.stop)
             if place is None:
                 return None, tries
-            reserved = self._budget.reserve(estimate)
+            try:
+                reserved = self.budget.reserve(estimate)
+            except BaseException:
+                self.limiter.leave(place, "stopped")
+                raise
             if reserved is None:
                 self.limiter.leave(place, "stopped")
-                if not self._budget.idle:  # calls under way may turn out cheaper than what is set aside for them
+                if not self.budget.idle:  # calls under way may turn out cheaper than what is set aside for them
                     run.stop.wait(_LOOK_AGAIN)
                     continue
                 run.end(reason="the next call could pass the cap on cost")
@@ -126,7 +108,7 @@ class Caller:
             finally:
                 self.limiter.leave(place, outcome, hold)
                 used = None if reply is None else reply.usage
-                self._budget.settle(reserved, estimate, used, billed)
+                self.budget.settle(reserved, estimate, used, billed)
                 with self.lock:
                     t = self.tally
                     t.calls += 1
@@ -134,7 +116,7 @@ class Caller:
                     if used is not None:
                         t.input += used.input
                         t.output += used.output
-                        if self._budget.price is not None:
-                            t.cost = (t.cost or 0.0) + self._budget.price.of(used)
+                    if self.budget.price is not None:
+                        t.cost = self.budget.spent
             if run.stop.wait(wait):
                 return None, tries

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Mapping
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.judge.contract import BackendFault, Reply, Request, Usage
+from spatialbench.scorers.judge.messages import plain
 from spatialbench.scorers.judge.settings import JudgeSettings, judge_key
+from spatialbench.scorers.judge.wire import RefusedResponse, Wire
 
 __all__ = ["OpenAIBackend"]
 
-_MAX_BODY = 8 << 20
 _BLOT = "[key]"
 _FATAL = {401: "the key is refused", 402: "the account has no credit", 403: "the key may not use this",
           404: "there is no such address or model"}
 _REFUSED = (400, 413, 415, 422)
+_BELOW = ("httpx", "httpx2", "httpcore", "httpcore2", "h11", "anyio", "ssl", "openai", "zlib")
+"""Where exceptions come from that a server or a line can cause."""
 
 
 class OpenAIBackend:
@@ -32,7 +38,7 @@ class OpenAIBackend:
 
     Raises
     ------
-    BackendUnavailableError : the package ``openai`` or the key is missing.
+    BackendUnavailableError : the package ``openai`` or the key is missing, or no client can be made.
     ConfigError : the key cannot be one.
     """
 
@@ -46,25 +52,27 @@ class OpenAIBackend:
             "structured": settings.structured, "send_seed": settings.send_seed,
             "send_temperature": settings.send_temperature, "token_limit": settings.token_limit,
             "extra_body": settings.extra_body}
-        self._sdk: Any = None
-        self._client: Any = None
-        self._key: str | None = None
+        self._wire: Wire | None = None
+        self._key: re.Pattern[str] | None = None
         if connect:
             self._connect()
 
     def _connect(self) -> None:
         try:
-            self._sdk = import_module("openai")
+            sdk = import_module("openai")
         except ImportError:
             raise BackendUnavailableError("the package openai, by which judges are asked, is not installed",
                                           todo='Install it with: pip install "spatialbench[judge]"') from None
-        self._key = judge_key(self._settings)
-        # A key of another service that happens to be in the environment must not go to this one.
-        self._client = self._sdk.OpenAI(base_url=self._settings.base_url, api_key=self._key or "none",
-                                        max_retries=0, timeout=self._settings.timeout_s)
-        for name in ("organization", "project", "admin_api_key"):
-            if hasattr(self._client, name):
-                setattr(self._client, name, None)
+        key = judge_key(self._settings)
+        if key is not None and len(key) >= 8:  # as it is, and as JSON may spell it
+            self._key = re.compile("".join(rf"(?:\\?{re.escape(c)}|\\u00{ord(c):02x})" for c in key), re.IGNORECASE)
+        try:
+            self._wire = Wire(sdk, str(self._settings.base_url), key, self._settings.timeout_s)
+        except Exception as error:  # of the libraries below, each its own
+            raise BackendUnavailableError(
+                f"no client for the judge can be made ({type(error).__name__}: {self._safe(error)[:200]})",
+                where=self.endpoint, todo="Check 'base_url', and the proxies and certificates that the environment "
+                                          "names") from None
 
     def complete(self, request: Request) -> Reply:
         """One call.
@@ -73,29 +81,30 @@ class OpenAIBackend:
         ------
         BackendFault
         """
-        sdk = self._sdk
+        assert self._wire is not None
         try:
-            return self._reply(self._body(self._parameters(request)))
+            return self._reply(self._wire.post(self._parameters(request)))
         except BackendFault:
             raise
-        except sdk.APIStatusError as error:
-            raise self._status_fault(error) from None
-        except sdk.APITimeoutError:
-            raise BackendFault("transient", f"no answer within {self._settings.timeout_s:g} s", billed=True) from None
-        except sdk.APIConnectionError as error:
-            cause = error.__cause__ or error
-            raise BackendFault("transient", f"no connection ({type(cause).__name__}: {self._safe(cause)})") from None
         except Exception as error:
-            # What breaks while the body is read comes from the HTTP library below, whose name differs by version.
-            if type(error).__module__.split(".")[0].rstrip("2") in ("httpx", "httpcore", "h11") or isinstance(
-                    error, OSError):
-                raise BackendFault("transient", f"the answer broke off ({type(error).__name__})", billed=True) from None
+            # Version 2 of the client wraps whatever it meets; the cause says more.
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            if isinstance(cause, BackendFault):
+                raise cause from None
+            if isinstance(cause, RefusedResponse):
+                raise self._status_fault(cause) from None
+            name = type(cause).__name__
+            if isinstance(cause, OSError) or name in ("ConnectError", "ProxyError"):
+                raise BackendFault("transient", f"no connection ({name}: {self._safe(cause)[:200]})") from None
+            if type(cause).__module__.split(".")[0] in _BELOW:
+                raise BackendFault("transient", f"the answer broke off ({name}: {self._safe(cause)[:200]})",
+                                   billed=True) from None
             raise
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            self._client.close()
+        """End calls under way and close the connections."""
+        if self._wire is not None:
+            self._wire.close()
 
     def _parameters(self, request: Request) -> dict[str, Any]:
         s = self._settings
@@ -114,24 +123,12 @@ class OpenAIBackend:
             out["extra_body"] = dict(s.extra_body)
         return out
 
-    def _body(self, parameters: dict[str, Any]) -> bytes:
-        """The response, with a bound on its size and on the time it may take as a whole."""
-        end = time.monotonic() + self._settings.timeout_s
-        body = bytearray()
-        with self._client.chat.completions.with_streaming_response.create(
-                **parameters, extra_headers={"Accept-Encoding": "identity"}) as response:
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > _MAX_BODY:
-                    raise BackendFault("question", f"the answer has more than {_MAX_BODY >> 20} MiB", billed=True)
-                if time.monotonic() > end:
-                    raise BackendFault("transient", f"no whole answer within {self._settings.timeout_s:g} s",
-                                       billed=True)
-        return bytes(body)
-
     def _reply(self, body: bytes) -> Reply:
         try:
             data = json.loads(body)
+            if "error" in data and "choices" not in data:  # some gateways say so with status 200
+                said = self._safe(_detail(body).get("message") or "")[:300]
+                raise BackendFault("transient", "the response is an error" + (f": {said}" if said else ""))
             choice = data["choices"][0]
             message, usage = choice["message"], data.get("usage") or {}
             text = message.get("content")
@@ -140,31 +137,47 @@ class OpenAIBackend:
             if text is not None and not isinstance(text, str):
                 raise TypeError
             finish = "refusal" if message.get("refusal") else str(choice.get("finish_reason") or "")
-            model, fingerprint = (self._safe(data.get(k) or "")[:200] for k in ("model", "system_fingerprint"))
-            return Reply(self._safe(text or ""), model, fingerprint, finish[:40],
+            model, fingerprint = (plain(self._safe(data.get(k) or ""))[:200] for k in ("model", "system_fingerprint"))
+            return Reply(self._safe(text or ""), model, fingerprint, plain(self._safe(finish))[:40],
                          Usage(_count(usage, "prompt_tokens"), _count(usage, "completion_tokens")))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             raise BackendFault("transient", "the response is no chat completion", billed=True) from None
 
-    def _status_fault(self, error: Any) -> BackendFault:
-        status = int(error.status_code)
-        detail = error.body if isinstance(error.body, dict) else {}
-        said = f"{self._safe(detail.get('message') or '')}"[:300]
+    def _status_fault(self, refused: RefusedResponse) -> BackendFault:
+        status, headers = refused.status, refused.headers
+        detail = _detail(refused.body)
+        said = self._safe(detail.get("message") or "")[:300]
         reason = f"HTTP {status}" + (f": {said}" if said else "")
+        if status < 400:
+            to = urlsplit(self._safe(headers.get("location", ""))[:300])
+            return BackendFault("fatal", f"the endpoint sends us elsewhere ({reason}, to {to.hostname or 'nowhere'}), "
+                                         "and pictures go to no address but 'base_url'")
         if status == 429:
             if "insufficient_quota" in (detail.get("code"), detail.get("type")):
                 return BackendFault("fatal", f"the account has no credit ({reason})")
-            return BackendFault("rate", reason, retry_after=_retry_after(error.response.headers))
+            return BackendFault("rate", reason, retry_after=_retry_after(headers))
         if status in _FATAL:
             return BackendFault("fatal", f"{_FATAL[status]} ({reason})")
         if status >= 500 or status in (408, 409, 425):
-            return BackendFault("transient", reason, retry_after=_retry_after(error.response.headers))
+            return BackendFault("transient", reason, retry_after=_retry_after(headers))
         return BackendFault("question" if status in _REFUSED else "fatal", reason)
 
     def _safe(self, text: object) -> str:
         """Without the key, whatever the other side sends back."""
         out = str(text).encode("utf-8", "replace").decode()  # JSON can hold halves of surrogate pairs
-        return out.replace(self._key, _BLOT) if self._key and len(self._key) >= 8 else out
+        return out if self._key is None else self._key.sub(_BLOT, out)
+
+
+def _detail(body: bytes) -> dict[str, Any]:
+    """What a server says of an error, in one of the forms that are about."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    inner = data.get("error", data.get("detail")) if isinstance(data, dict) else None
+    found = inner if isinstance(inner, dict) else {"message": inner} if isinstance(inner, str) else data
+    return {k: plain(found[k]) for k in ("message", "code", "type") if isinstance(found.get(k), str)} if isinstance(
+        found, dict) else {}
 
 
 def _message(role: str, parts: tuple[Any, ...]) -> dict[str, Any]:
@@ -178,7 +191,7 @@ def _message(role: str, parts: tuple[Any, ...]) -> dict[str, Any]:
 
 def _count(usage: Any, name: str) -> int:
     value = usage.get(name, 0)
-    return value if isinstance(value, int) and 0 <= value < 1 << 40 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40 else 0
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -189,7 +202,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             seconds = float(text) * unit
         except ValueError:
             try:
-                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+                when = parsedate_to_datetime(text)
+                seconds = when.replace(tzinfo=when.tzinfo or timezone.utc).timestamp() - time.time()
             except (ValueError, TypeError, IndexError, OverflowError):
                 continue
         if seconds == seconds and seconds != float("inf"):

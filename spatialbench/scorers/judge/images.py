@@ -122,6 +122,9 @@ def read_picture(path: Path, max_side: int = 768) -> JudgeImage:
             if file.width * file.height > MAX_PIXELS:
                 raise UnsupportedFormatError(f"has {file.width} x {file.height} pixels, at most {MAX_PIXELS:,} "
                                              "are read", where=str(path), todo="Reduce it")
+            if file.mode.startswith(("I", "F")):  # Pillow would clip them: nearly all white, or black
+                raise UnsupportedFormatError(f"has gray levels of more than 8 bits (Pillow's mode {file.mode})",
+                                             where=str(path), todo="Write it with 8 bits a channel")
             turned = ImageOps.exif_transpose(file)
             if turned.has_transparency_data:
                 black = Image.new("RGBA", turned.size, (0, 0, 0, 255))

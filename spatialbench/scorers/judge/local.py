@@ -68,6 +68,7 @@ class TransformersBackend:
         self._torch: Any = None
         self._model: Any = None
         self._marks: frozenset[str] = frozenset()
+        self._special: frozenset[str] = frozenset()
         self._ends: frozenset[int] = frozenset()
         if load:
             self._load(str(settings.weights))
@@ -100,6 +101,7 @@ class TransformersBackend:
                                           where=folder, todo="Copy the whole folder of the model again") from None
         tokenizer = getattr(self._processor, "tokenizer", None)
         self._marks = frozenset(tokenizer.get_added_vocab()) if tokenizer is not None else frozenset()
+        self._special = frozenset(tokenizer.all_special_tokens) if tokenizer is not None else frozenset()
         ends = getattr(getattr(self._model, "generation_config", None), "eos_token_id", None)
         self._ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
 
@@ -112,8 +114,11 @@ class TransformersBackend:
             made ready for the model; too little memory.
         """
         torch = self._torch
-        texts = [p for m in request.messages for p in m.parts if isinstance(p, str)]
-        if forged := sorted(k for k in self._marks if any(k in t for t in texts)):
+        # What the model itself has said may hold a thought's marks, but none that end a turn.
+        texts = [p for m in request.messages for p in m.parts if isinstance(p, str) and m.role != "assistant"]
+        said = [p for m in request.messages for p in m.parts if isinstance(p, str) and m.role == "assistant"]
+        if forged := sorted(k for k in self._marks if any(k in t for t in texts)
+                            or (k in self._special and any(k in t for t in said))):
             raise BackendFault("question", f"the question holds '{forged[0]}', which is a mark of the model's own")
         messages = [{"role": m.role, "content": [_part(p) for p in m.parts]} for m in request.messages]
         draw = {"do_sample": True, "temperature": request.temperature} if request.temperature > 0 else {
@@ -130,7 +135,7 @@ class TransformersBackend:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise BackendFault("question", "the device has too little memory for this question") from None
-            except ValueError as error:
+            except (ValueError, RuntimeError) as error:
                 raise BackendFault("question", f"the model takes no such question ({_first_line(error)})") from None
         text = str(self._processor.decode(out, skip_special_tokens=True))
         made = int(out.shape[0])

@@ -15,10 +15,13 @@ from spatialbench.scorers.judge.images import JudgeImage
 from spatialbench.scorers.judge.prompts import CODE, Prompt, Property
 from spatialbench.types.judge import JudgeRules
 
-__all__ = ["ask_again", "build_request", "read_reply"]
+__all__ = ["OTHER_QUESTION", "ask_again", "build_request", "plain", "read_reply"]
 
+OTHER_QUESTION = "the answer repeats the code of another question"
 _MAX_ANSWER = 1 << 18
-_FENCE = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\n")
+
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 def build_request(question: Question, rules: JudgeRules) -> Request:
@@ -73,8 +76,8 @@ def read_reply(question: Question, reply: Reply) -> tuple[dict[str, Any], dict[s
         if not closed:
             return "the answer is a thought without an end"
         text = text.strip()
-    fenced = _FENCE.fullmatch(text)
-    text = fenced[1].strip() if fenced else text
+    if (opened := _FENCE.match(text)) and text.endswith("```") and opened.end() <= len(text) - 3:
+        text = text[opened.end():-3].strip()
     if not text:
         return "the answer is empty"
     try:
@@ -88,11 +91,18 @@ def read_reply(question: Question, reply: Reply) -> tuple[dict[str, Any], dict[s
         values = _model(question.prompt, len(question.items)).model_validate(data).model_dump(by_alias=True)
     except ValidationError as error:
         first = error.errors()[0]
-        return f"the answer's key '{'.'.join(str(x) for x in first['loc'])[:60]}': {first['msg']}"
+        return f"the answer's key '{plain('.'.join(str(x) for x in first['loc'])[:60])}': {plain(first['msg'])}"
+    if any(isinstance(v, str) and _LONE.search(v) for v in values.values()):
+        return "the answer holds half of a surrogate pair"
     if question.prompt.echo and values.pop(CODE) != question.code:
-        return "the answer repeats the code of another question"
+        return OTHER_QUESTION
     items = {id: values.pop(f"i{k}") for k, id in enumerate(question.items, 1)}
     return values, items
+
+
+def plain(text: str) -> str:
+    """For messages: what cannot be printed (control characters, halves of surrogate pairs) as a replacement mark."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -121,7 +131,8 @@ _MODELS: dict[tuple[str, int], type[BaseModel]] = {}
 def _model(prompt: Prompt, n_items: int) -> type[BaseModel]:
     """The strict model of an answer. Fields are numbered, as a key of an answer may be a word pydantic uses."""
     key = prompt.sha256, n_items
-    if key not in _MODELS:
+    model = _MODELS.get(key)
+    if model is None:  # threads may make one twice
         properties = dict(prompt.answer)
         if prompt.items is not None:
             properties |= {f"i{k}": prompt.items for k in range(1, n_items + 1)}
@@ -129,8 +140,8 @@ def _model(prompt: Prompt, n_items: int) -> type[BaseModel]:
         fields: dict[str, Any] = {f"f{k}": (kind, Field(alias=name)) for k, (name, kind) in enumerate(types.items())}
         if len(_MODELS) >= 256:
             _MODELS.clear()
-        _MODELS[key] = create_model("Answer", __config__=ConfigDict(extra="forbid", strict=True), **fields)
-    return _MODELS[key]
+        model = _MODELS[key] = create_model("Answer", __config__=ConfigDict(extra="forbid", strict=True), **fields)
+    return model
 
 
 def _type(p: Property) -> Any:

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import queue
-import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.errors import BackendUnavailableError, ResultError, UsageError
 from spatialbench.scorers.judge.cache import JudgeCache
-from spatialbench.scorers.judge.calls import Caller, Run, Tally
+from spatialbench.scorers.judge.calls import Caller, Tally
 from spatialbench.scorers.judge.contract import Answer, Backend, BackendFault, Question, Reply, Request, Usage
 from spatialbench.scorers.judge.cost import Budget, Prices
+from spatialbench.scorers.judge.crew import Run, in_threads, uninterrupted
 from spatialbench.scorers.judge.messages import ask_again, build_request, read_reply
 from spatialbench.scorers.judge.pace import Retry
 from spatialbench.scorers.judge.prompts import sha256_of
+from spatialbench.scorers.judge.records import Item, Talk, answer_of, not_asked, record_of, usage_of
 from spatialbench.scorers.judge.settings import same_model
 from spatialbench.types.judge import JudgeRules
 
 __all__ = ["JudgeSession"]
 
 _GIVE_UP_AFTER = 5
-_GRACE = 2.0
 _KEY_VERSION = 1
-
-
-@dataclass
-class _Item:
-    question: Question
-    request: Request
-    key: str
-    answer: Answer | None = None
-    attempts: int = 0
-    seconds: float = 0.0
 
 
 class JudgeSession:
@@ -54,7 +45,7 @@ class JudgeSession:
 
     Raises
     ------
-    UsageError : ``max_cost`` without a known price.
+    UsageError : ``max_cost`` without a known price, or no amount of money.
     """
 
     def __init__(self, backend: Backend, rules: JudgeRules, *, cache: JudgeCache | None = None, refresh: bool = False,
@@ -65,6 +56,8 @@ class JudgeSession:
         self._cache, self._refresh, self._limit, self._tell = cache, refresh, limit, tell
         self._prices, self._accept = prices or Prices(), tuple(accept_models)
         self.price = self._prices.price(backend.model, backend.endpoint)
+        if max_cost is not None and not max_cost >= 0:
+            raise UsageError(f"is {max_cost}, which is no amount of money", where="--max-cost", todo="Give 0 or more")
         if max_cost is not None and self.price is None:
             raise UsageError(f"the price of '{backend.model}' at {backend.endpoint} is not known: no cap can be kept",
                              where="--max-cost",
@@ -79,12 +72,25 @@ class JudgeSession:
         """Whether the model asked is not the protocol's: results of it are marked and enter no official aggregate."""
         return not same_model(self.rules.model, self.backend.model)
 
+    @property
+    def budget(self) -> Budget:
+        """What bounds and counts the cost; another may take its place between questions."""
+        return self._caller.budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._caller.budget = budget
+
     def key(self, question: Question) -> str:
         """Of the cache: sha256 of all that bears on the answer, and of the number of the repeat."""
         return self._key(question, build_request(question, self.rules))
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """As ``Judge.ask``. What was answered before a failure or an interruption is in the cache."""
+        """As ``Judge.ask``. What was answered before a failure or an interruption is in the cache.
+
+        An interruption waits 2 s for calls under way, and then for answers that have come until they are kept. Once it
+        is raised, nothing is kept any more; a second one does not wait.
+        """
         names = [(q.id, q.repeat) for q in questions]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -93,12 +99,13 @@ class JudgeSession:
         items = []
         for q in questions:
             request = build_request(q, self.rules)
-            items.append(_Item(q, request, self._key(q, request)))
-        first: dict[str, _Item] = {}
-        for item in items:
-            if item.key not in first:
-                first[item.key] = item
-                item.answer = self._from_cache(item)
+            items.append(Item(q, request, self._key(q, request)))
+        first: dict[str, Item] = {}
+        with _cache_needed():
+            for item in items:
+                if item.key not in first:
+                    first[item.key] = item
+                    item.answer = self._from_cache(item)
         open_items = [i for i in first.values() if i.answer is None]
         if self.dry_run:
             for item in open_items:
@@ -127,13 +134,15 @@ class JudgeSession:
         return sha256_of({"version": _KEY_VERSION, "provider": b.provider, "endpoint": b.endpoint, "model": b.model,
                           "options": dict(b.options), "request": request.canonical(), "repeat": question.repeat})
 
-    def _from_cache(self, item: _Item) -> Answer | None:
+    def _from_cache(self, item: Item) -> Answer | None:
         if self._cache is None or self._refresh:
             return None
         record = self._cache.get(item.key)
-        answer = None if record is None else _answer(item, record, {"cached": True, "attempts": 0, "seconds": 0.0})
+        answer = None if record is None else answer_of(item, record, {"cached": True, "attempts": 0, "seconds": 0.0})
+        if record is not None and self._refusal(Reply("", str(record.get("returned_model") or "")))[0]:
+            return None  # kept when its model was still accepted
         if answer is not None and record is not None:
-            used = _usage(record)
+            used = usage_of(record)
             self.tally.cached += 1
             self.tally.saved_input += used.input
             self.tally.saved_output += used.output
@@ -141,10 +150,10 @@ class JudgeSession:
                 self.tally.saved = (self.tally.saved or 0.0) + self.price.of(used)
         return answer
 
-    def _plan(self, item: _Item) -> None:
+    def _plan(self, item: Item) -> None:
         t, estimate = self.tally, self._prices.estimate(item.request, self.backend.model)
         limited = self._limit is not None and t.calls >= self._limit
-        item.answer = _not_asked(item, "the limit on calls was reached" if limited else "dry run")
+        item.answer = not_asked(item, "the limit on calls was reached" if limited else "dry run")
         t.not_asked += 1
         if limited:
             return
@@ -157,70 +166,60 @@ class JudgeSession:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _run(self, items: list[_Item]) -> None:
-        run, todo = Run(), queue.SimpleQueue[_Item]()
+    def _run(self, items: list[Item]) -> None:
+        if self._cache is not None:
+            with _cache_needed():
+                self._cache.ready()
+        run, todo = Run(), queue.SimpleQueue[Item]()
         allowed = len(items) if self._limit is None else max(0, self._limit - self.tally.asked)
         for item in items[:allowed]:
             todo.put(item)
         for item in items[allowed:]:
-            item.answer = _not_asked(item, "the limit on calls was reached")
+            item.answer = not_asked(item, "the limit on calls was reached")
         progress = [0]
 
-        def work() -> None:
+        def work(keep: Callable[[Callable[[], None]], None]) -> None:
             while not run.stop.is_set():
                 try:
                     item = todo.get_nowait()
                 except queue.Empty:
                     return
                 try:
-                    self._ask_one(item, run)
+                    talk = self._talk(item, run)
+                    if talk is None:
+                        return
+                    with run.keeping() as may:
+                        if may:
+                            keep(functools.partial(self._settle, item, talk, run))
+                    with run.lock:
+                        progress[0] += 1
+                        if self._tell is not None:
+                            self._tell(progress[0], len(items))
                 except BackendFault as fault:
                     run.end(failure=fault.reason)
                 except Exception as error:  # of ours or the disk's: told by the caller's thread
                     errors.append(error)
                     run.stop.set()
-                with run.lock:
-                    progress[0] += 1
-                    if self._tell is not None:
-                        self._tell(progress[0], len(items))
 
         errors: list[Exception] = []
-        if self.backend.concurrency <= 1 or allowed <= 1:
-            try:
-                work()
-            finally:
-                run.stop.set()
+        if self.backend.concurrency <= 1:
+            work(uninterrupted)
         else:
-            self._in_threads(work, min(self.backend.concurrency, allowed), run)
+            in_threads(lambda: work(lambda act: act()), min(self.backend.concurrency, allowed), run)
         for item in items:
             if item.answer is None:
-                item.answer = _not_asked(item, run.failure or run.reason or "an earlier failure")
+                item.answer = not_asked(item, run.failure or run.reason or "an earlier failure")
             self.tally.not_asked += item.answer.status == "not_asked"
         if errors:
-            raise errors[0]
+            with _cache_needed():
+                raise errors[0]
         if run.failure:
             raise BackendUnavailableError(f"the judge cannot be used: {run.failure}", where=self.backend.endpoint,
                                           todo="Correct the judge's configuration (docs/judges.md) and run the same "
                                                "command again: answers that came are kept")
 
-    def _in_threads(self, work: Callable[[], None], n: int, run: Run) -> None:
-        """Threads that do not keep the process alive: an interruption waits for calls under way, but not for long."""
-        threads = [threading.Thread(target=work, name=f"judge-{k}", daemon=True) for k in range(n)]
-        try:
-            for t in threads:
-                t.start()
-            while any(t.is_alive() for t in threads):
-                for t in threads:
-                    t.join(0.05)
-        except BaseException:
-            run.stop.set()
-            end = time.monotonic() + _GRACE
-            for t in threads:
-                if t.ident is not None:
-                    t.join(max(0.0, end - time.monotonic()))
-            raise
-
-    def _ask_one(self, item: _Item, run: Run) -> None:
+    def _talk(self, item: Item, run: Run) -> Talk | None:
+        """Ask, and once more when the reply is no answer; None: stopped before there was any reply."""
         start = time.perf_counter()
         rejected: dict[str, Any] | None = None
         request, used = item.request, Usage()
@@ -229,7 +228,10 @@ class JudgeSession:
             outcome, tries = self._caller.call(request, run)
             item.attempts += tries
             if outcome is None:
-                return  # stopped: not asked
+                if reply is None:
+                    return None
+                problem = f"{problem}; not asked again: {run.failure or run.reason or 'an earlier failure'}"
+                break
             if isinstance(outcome, str):
                 problem, broken = outcome, True
                 break
@@ -247,28 +249,29 @@ class JudgeSession:
                 rejected = {"raw": reply.text, "problem": read}
                 request = ask_again(request, reply, read)
         item.seconds = time.perf_counter() - start
-        record = self._record(item, reply, used, rejected, problem)
+        return Talk(reply, used, rejected, problem, broken)
+
+    def _settle(self, item: Item, talk: Talk, run: Run) -> None:
+        """Record what came of asking, and keep it when it is an answer."""
+        record = record_of(self.backend, item, talk)
         timing = {"cached": False, "attempts": item.attempts, "seconds": item.seconds, "ended": time.time()}
-        answer = None if problem else _answer(item, record, timing)
-        if answer is not None:
-            if self._cache is not None:
-                sent = {"provider": self.backend.provider, "options": dict(self.backend.options),
-                        **item.request.canonical()}
-                self._cache.put(item.key, sent, record, endpoint=self.backend.endpoint, model=self.backend.model,
-                                prompt=item.question.prompt.name)
-        else:
-            answer = Answer(item.question.id, item.question.repeat, "judge_error", reason=problem, record=record,
-                            timing=timing)
-        item.answer = answer
+        answer = None if talk.problem else answer_of(item, record, timing)
         with self._caller.lock:
             self.tally.asked += 1
-            self.tally.errors += answer.status == "judge_error"
+            self.tally.errors += answer is None
+        item.answer = answer or Answer(item.question.id, item.question.repeat, "judge_error", reason=talk.problem,
+                                       record=record, timing=timing)
         # A transport that never works, or another model each time, is no fault of the questions.
         with run.lock:
-            run.bad_in_a_row = run.bad_in_a_row + 1 if broken else 0
+            run.bad_in_a_row = run.bad_in_a_row + 1 if talk.broken else 0
             hopeless = run.bad_in_a_row >= _GIVE_UP_AFTER
         if hopeless and not run.stop.is_set():
-            run.end(failure=f"{_GIVE_UP_AFTER} questions in a row had no answer, the last one: {problem}")
+            run.end(failure=f"{_GIVE_UP_AFTER} questions in a row had no answer, the last one: {talk.problem}")
+        if answer is not None and self._cache is not None:
+            sent = {"provider": self.backend.provider, "options": dict(self.backend.options),
+                    **item.request.canonical()}
+            self._cache.put(item.key, sent, record, endpoint=self.backend.endpoint, model=self.backend.model,
+                            prompt=item.question.prompt.name)
 
     def _refusal(self, reply: Reply) -> tuple[str, bool]:
         """Why a reply is no answer of this judge, whatever its text says, and whether that is the endpoint's fault."""
@@ -278,33 +281,11 @@ class JudgeSession:
                     "'accept_models'"), True
         return ("the judge refused to answer" if reply.finish in ("content_filter", "refusal") else ""), False
 
-    def _record(self, item: _Item, reply: Reply | None, used: Usage, rejected: dict[str, Any] | None,
-                problem: str) -> dict[str, Any]:
-        prompt, request = item.question.prompt, item.request
-        return {
-            "key": item.key, "prompt": prompt.name, "prompt_sha256": prompt.sha256,
-            "schema_sha256": sha256_of(dict(request.schema)), "images": [i.sha256 for i in request.images()],
-            "provider": self.backend.provider, "endpoint": self.backend.endpoint, "model": self.backend.model,
-            "temperature": request.temperature, "seed": request.seed, "max_tokens": request.max_tokens,
-            "returned_model": reply.model if reply else "", "fingerprint": reply.fingerprint if reply else "",
-            "finish": reply.finish if reply else "", "raw": reply.text if reply else "", "rejected": rejected,
-            "usage": {"input": used.input, "output": used.output}}
 
-
-def _answer(item: _Item, record: dict[str, Any], timing: dict[str, Any]) -> Answer | None:
-    """From a record; None where its raw text is no usable answer (any more)."""
-    raw = record.get("raw")
-    read = read_reply(item.question, Reply(raw)) if isinstance(raw, str) else ""
-    if isinstance(read, str):
-        return None
-    return Answer(item.question.id, item.question.repeat, "answered", *read, record=record, timing=timing)
-
-
-def _not_asked(item: _Item, reason: str) -> Answer:
-    return Answer(item.question.id, item.question.repeat, "not_asked", reason=reason, record={"key": item.key})
-
-
-def _usage(record: dict[str, Any]) -> Usage:
-    usage = record.get("usage")
-    counts = [usage.get(k) for k in ("input", "output")] if isinstance(usage, dict) else []
-    return Usage(*(n if isinstance(n, int) and n >= 0 else 0 for n in counts))
+@contextmanager
+def _cache_needed() -> Iterator[None]:
+    """A cache that cannot be used says nothing of a world: no judge without it, as answers would be paid for twice."""
+    try:
+        yield
+    except ResultError as error:
+        raise BackendUnavailableError(error.what, where=error.where, todo=error.todo) from None

@@ -6,6 +6,7 @@ itself is only ever in an environment variable, whose name is here.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -15,7 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from spatialbench.errors import BackendUnavailableError, ConfigError
-from spatialbench.types.strict import load_strict, validate_strict
+from spatialbench.scorers.judge.prompts import canonical
+from spatialbench.types.strict import read_yaml, validate_strict
 
 __all__ = ["FILE_VARIABLE", "KEY_VARIABLE", "MODEL_VARIABLE", "PRICES_VARIABLE", "URL_VARIABLE", "JudgeSettings",
            "judge_key", "judge_settings", "same_model"]
@@ -25,6 +27,8 @@ URL_VARIABLE = "SPATIALBENCH_JUDGE_URL"
 MODEL_VARIABLE = "SPATIALBENCH_JUDGE_MODEL"
 KEY_VARIABLE = "SPATIALBENCH_JUDGE_KEY"
 PRICES_VARIABLE = "SPATIALBENCH_JUDGE_PRICES"
+_RELEASE = re.compile(r"[-_@:](?:\d{3,8}|\d{2}-\d{2}|\d{2}-\d{4}|\d{4}-\d{2}(?:-\d{2})?)(?:-v\d{1,2}(?::\d{1,2})?)?")
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _OWN_PARAMETERS = ("messages", "model", "response_format", "temperature", "seed", "max_tokens",
                    "max_completion_tokens", "stream", "n")
 
@@ -40,7 +44,7 @@ class JudgeSettings(BaseModel):
     """Of the endpoint, with its version: ``http://localhost:8000/v1``."""
     model: str | None = Field(None, min_length=1, max_length=200)
     """As the endpoint names it [default: the protocol's model]."""
-    key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    key_env: str | None = Field(None, pattern=_VARIABLE)
     """Environment variable that holds the key [default: SPATIALBENCH_JUDGE_KEY; none if that is not set]."""
     cache_as: str | None = Field(None, min_length=1, max_length=200)
     """Stands for the endpoint in cache keys, where its address changes from day to day [default: ``base_url``]."""
@@ -73,11 +77,23 @@ class JudgeSettings(BaseModel):
         if url is None:
             return None
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or parts.port == 0:
             raise ValueError("is no http or https address")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("must hold no user, password, query or fragment: a key belongs in an environment variable")
         return url.rstrip("/")
+
+    @field_validator("extra_body")
+    @classmethod
+    def _json(cls, data: dict[str, Any]) -> dict[str, Any]:
+        # YAML has dates, numbers that are none and keys that are no texts.
+        try:
+            if json.loads(json.dumps(data, allow_nan=False)) == data:
+                canonical(data).encode()
+                return data
+        except (TypeError, ValueError, RecursionError):
+            pass
+        raise ValueError("holds something that JSON cannot: use texts for keys, and texts, numbers, lists and maps")
 
     @model_validator(mode="after")
     def _complete(self) -> JudgeSettings:
@@ -104,7 +120,9 @@ def judge_settings(file: Path | None = None) -> JudgeSettings | None:
     if file is None and named:
         file = Path(named)
     if file is not None:
-        settings = load_strict(JudgeSettings, file)
+        data = read_yaml(file)
+        _check_secrets(data, str(file))
+        settings = validate_strict(JudgeSettings, data, str(file))
         at = {k: file.parent / v for k in ("prices", "weights") if (v := getattr(settings, k)) is not None}
         settings = settings.model_copy(update=at)
     else:
@@ -122,6 +140,26 @@ def judge_settings(file: Path | None = None) -> JudgeSettings | None:
     return settings
 
 
+def _check_secrets(data: dict[str, Any], where: str) -> None:
+    """What people may have put a key or password into is refused here, since other refusals repeat what was given."""
+    for name, good, what in (
+            ("base_url", _is_address, "must be an http or https address without user, password, query or fragment"),
+            ("key_env", re.compile(_VARIABLE).fullmatch, "must be the NAME of the environment variable that holds the "
+                                                         "key, never the key")):
+        value = data.get(name)
+        if value is not None and not (isinstance(value, str) and good(value)):
+            raise ConfigError(f"key '{name}' {what}", where=where, todo="Correct the value (it is not shown here, as "
+                                                                         "it may hold a secret)")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        JudgeSettings(base_url=url)
+    except ValueError:
+        return False
+    return True
+
+
 def judge_key(settings: JudgeSettings) -> str | None:
     """The key, from its environment variable; None: there is none, as at most local endpoints.
 
@@ -134,8 +172,11 @@ def judge_key(settings: JudgeSettings) -> str | None:
     key = (os.environ.get(variable) or "").strip()
     if not key:
         if settings.key_env:
-            raise BackendUnavailableError(f"the environment variable {variable}, which holds the judge's key, is not "
-                                          "set", todo=f"Set it, for example: export {variable}=...")
+            # A key itself may have been written there; names of variables are short or in capitals.
+            name = variable if len(variable) < 20 or variable.isupper() else "that 'key_env' names"
+            raise BackendUnavailableError(f"the environment variable {name}, which holds the judge's key, is not set",
+                                          todo="Set it, for example: export "
+                                               f"{name if name == variable else 'NAME'}=...")
         return None
     if not re.fullmatch(r"[\x21-\x7e]+", key):
         raise ConfigError(f"the key in {variable} has characters that no key has", todo="Set it again, without quotes")
@@ -146,12 +187,15 @@ def judge_key(settings: JudgeSettings) -> str | None:
 
 
 def same_model(name: str, other: str) -> bool:
-    """Whether two names may mean one model: the organisation is left out, and one may end in a date or number.
+    """Whether two names may mean one model: the organisation is left out, and one may end in a date or the number of a
+    release (three digits and more: a shorter number, or one after a point, is another model).
 
     >>> same_model("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl-8b-instruct-20251015")
     True
     >>> same_model("qwen3-vl-8b-instruct", "qwen3-vl-32b-instruct")
     False
+    >>> same_model("gemini-2", "gemini-2.5")
+    False
     """
-    a, b = sorted((n.rsplit("/", 1)[-1].lower() for n in (name, other)), key=len)
-    return b == a or (b.startswith(a) and re.fullmatch(r"[-_@:.]?v?[-_.0-9]+", b[len(a):]) is not None)
+    a, b = sorted((n.rstrip("/").rsplit("/", 1)[-1].lower() for n in (name, other)), key=len)
+    return b == a != "" or (b.startswith(a) and _RELEASE.fullmatch(b[len(a):]) is not None)

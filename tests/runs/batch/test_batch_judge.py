@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from spatialbench.errors import ResultError
+from spatialbench.errors import BackendUnavailableError, ResultError
 from spatialbench.runs import scoring as scoring_module
 from spatialbench.runs.batch import EXECUTORS, Event, Task
 from spatialbench.runs.batch.decide import Decision, Wanted, decide
@@ -259,6 +259,14 @@ def test_a_budget_that_is_noted_is_a_budget(tmp_path: Path) -> None:
                 b.settle(got[0], Usage(tokens, 20), used, billed)
     assert plain.spent == own.spent
     assert read_calls(tmp_path / "deep" / "c.jsonl").spent == pytest.approx(plain.spent, abs=1e-12)  # of six additions
+
+
+def test_a_call_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    budget = JournalBudget(None, "m", "e", "EUR")
+    budget.begin(tmp_path / "file" / "c.jsonl", None)
+    with pytest.raises(BackendUnavailableError, match="cannot be written down"):
+        budget.reserve(Usage(1, 1))
 
 
 def test_a_unit_begun_again_elsewhere_has_what_is_left_of_its_part(tmp_path: Path) -> None:
