@@ -45,7 +45,7 @@ def in_3dgs_frame(splats: GaussianSplats) -> GaussianSplats:
 def write_world_glb(mesh: TriangleMesh, path: Path) -> None:
     """Write an anchored mesh (world frame, metres) so that it is anchored alike when it is read again.
 
-    Y is up, the initial camera is a node at the origin that looks along -Z.
+    Y is up, the initial camera is a node at the origin that looks along -Z. Its lights are in the world frame too.
 
     Raises
     ------

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.sky import without_sky
-from spatialbench.types import GaussianSplats, Scene, TriangleMesh
+from spatialbench.types import Decision, GaussianSplats, Scene, TriangleMesh
 
 __all__ = ["MIN_BOX", "MIN_NEAR", "NEAR", "Overlap", "join_pair", "overlap"]
 
@@ -23,6 +23,13 @@ _BULK = (0.01, 0.99)
 _MAX_SPLATS = 20_000
 _MAX_POINTS = 400_000
 _SEED = 0
+_HALF_TURN = "half a turn about X"
+_ABOUT_X: NDArray[np.float64] = np.diag([1.0, -1.0, -1.0, 1.0])
+"""Between Y up, Z back (glTF) and Y down, Z forward (3DGS)."""
+_LEVEL = 0.01
+"""Most by which a motion may miss the splats' up axis."""
+_FOUND = 0.5
+"""Confidence of what was found; as the world's decisions of that source."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,10 @@ def _surface(mesh: TriangleMesh, distance: float) -> NDArray[np.float64]:
 def join_pair(splats: Scene, collider: Scene) -> Scene:
     """The scene of both if they overlap well, else that of the splats with a warning; the report says how well.
 
-    A collider without a face that could be walked on (one of splats only) is left out with a warning too.
+    A collider that stands elsewhere as it is given is tried as the two files' conventions would have it (see
+    ``_turns``); where one of these makes both overlap well it is taken with the best of them, said in a warning and as
+    the decision ``collider``. A collider without a face that could be walked on (one of splats only) is left out with
+    a warning.
 
     Frame and unit are those of the splats; where their format has no unit the collider's is not taken either, as
     glTF's metre often is not meant.
@@ -105,22 +115,98 @@ def join_pair(splats: Scene, collider: Scene) -> Scene:
                    "made from the splats")
         report = splats.report
         return replace(splats, report=report.model_copy(update={"warnings": [*report.warnings, warning]}))
-    fit = overlap(splats.splats, collider.mesh)
-    words = (f"{fit.near:.0%} of the opaque splats lie within {fit.distance:.3g} units of it, and the boxes share "
-             f"{fit.boxes:.0%} along their worst axis")
-    details = {**splats.report.details,
-               "overlap": {"collider": name, "boxes": fit.boxes, "near": fit.near, "distance": fit.distance,
-                           "used": fit.good}}
+    given = overlap(splats.splats, collider.mesh)
+    turn = None if given.good else _best_turn(splats, collider, collider.mesh)
+    fit = given if turn is None else turn.fit
+    mesh = collider.mesh if turn is None else collider.mesh.transformed(turn.matrix)
+    account = {"collider": name, "boxes": fit.boxes, "near": fit.near, "distance": fit.distance, "used": fit.good}
     warnings = [*splats.report.warnings, *(f"collider '{name}': {w}" for w in collider.report.warnings)]
+    decisions = dict(splats.report.decisions)
+    if turn is not None:
+        account |= {"as_given": {"boxes": given.boxes, "near": given.near},
+                    "collider_to_splats": turn.matrix.tolist()}
+        words = (f"by {turn.name} it does: {_words(fit)}. As given, {_words(given)}")
+        warnings.append(f"the collider '{name}' does not stand where the splats do, but {words}. It is used so turned")
+        decisions["collider"] = Decision(value=turn.name, source="found", confidence=_FOUND, note=_words(fit))
+    details = {**splats.report.details, "overlap": account}
     report = splats.report.model_copy(update={"files": [*splats.report.files, *collider.report.files],
-                                              "details": details, "warnings": warnings})
+                                              "details": details, "warnings": warnings, "decisions": decisions})
     if not fit.good:
-        warnings.append(f"the collider '{name}' is not used, as it does not stand where the splats do: {words}. "
+        warnings.append(f"the collider '{name}' is not used, as it does not stand where the splats do: {_words(fit)}. "
                         "Another frame or scale? A collision mesh is made from the splats")
         return replace(splats, report=report)
-    mesh = collider.report
+    of = collider.report
     report = report.model_copy(update={
-        "kind": "both", "n_vertices": mesh.n_vertices, "n_faces": mesh.n_faces, "n_materials": mesh.n_materials,
-        "n_textures": mesh.n_textures, "repairs": [*report.repairs, *mesh.repairs],
-        "details": {**details, "collider": mesh.details}})
-    return replace(splats, mesh=collider.mesh, report=report)
+        "kind": "both", "n_vertices": of.n_vertices, "n_faces": of.n_faces, "n_materials": of.n_materials,
+        "n_textures": of.n_textures, "repairs": [*report.repairs, *of.repairs],
+        "details": {**details, "collider": of.details}})
+    return replace(splats, mesh=mesh, report=report)
+
+
+def _words(fit: Overlap) -> str:
+    return (f"{fit.near:.0%} of the opaque splats lie within {fit.distance:.3g} units of it, and the boxes share "
+            f"{fit.boxes:.0%} along their worst axis")
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """How the collider is moved [4,4] into the splats' frame, in words, and how well both fit then."""
+
+    name: str
+    matrix: NDArray[np.float64]
+    fit: Overlap
+
+
+def _best_turn(splats: Scene, collider: Scene, mesh: TriangleMesh) -> _Turn | None:
+    """The turn with most splats on the collider; None where none is good."""
+    assert splats.splats is not None
+    tried = (_Turn(name, m, overlap(splats.splats, mesh.transformed(m))) for name, m in _turns(splats, collider))
+    return max((t for t in tried if t.fit.good), key=lambda t: t.fit.near, default=None)
+
+
+def _turns(splats: Scene, collider: Scene) -> list[tuple[str, NDArray[np.float64]]]:
+    """Motions [4,4] from the collider's frame to the splats', without the identity, each once.
+
+    Between their up axes, as the files state them or else as their formats have them, the short way; half a turn about
+    X, between Y up and Y down, unless both files state their up; and that which takes the collider's initial camera to
+    the splats', or to where their format has it, if it takes up to up.
+    """
+    ups = [(s.prior_up if s.side.up is None else s.side.up) for s in (collider, splats)]
+    stated = all(s.side.up is not None for s in (collider, splats))
+    found = [("the turn between the up axes of both files", _between(*ups))]
+    if not stated:
+        found.append((_HALF_TURN, _ABOUT_X))
+    if collider.side.cameras:
+        of = splats.side.cameras[0].matrix if splats.side.cameras else _origin_camera(ups[1])
+        if of is not None:
+            move = of @ np.linalg.inv(collider.side.cameras[0].matrix)
+            if np.abs(move[:3, :3] @ ups[0] - ups[1]).max() <= _LEVEL:
+                found.append(("putting its initial camera where that of the splats is", move))
+    out: list[tuple[str, NDArray[np.float64]]] = []
+    for name, m in found:
+        if not any(np.allclose(m, other, atol=1e-9) for other in (np.eye(4), *(o for _, o in out))):
+            out.append((_HALF_TURN if np.allclose(m, _ABOUT_X, atol=1e-9) else name, m))
+    return out
+
+
+def _between(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[4,4] the smallest turn from axis a to b; between opposite ones half a turn about X (about Z from X to -X)."""
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    m = np.eye(4)
+    if a @ b < -1 + 1e-9:
+        axis = np.eye(3)[0 if abs(a[0]) < 0.5 else 2]
+        axis = axis - a * (a @ axis)
+        axis /= np.linalg.norm(axis)
+        m[:3, :3] = 2 * np.outer(axis, axis) - np.eye(3)
+        return m
+    v = np.cross(a, b)
+    skew = np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
+    m[:3, :3] += skew + skew @ skew / (1 + a @ b)
+    return m
+
+
+def _origin_camera(up: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """[4,4] the pose at the origin that formats with Y down (3DGS) and Y up (glTF, SPZ) have; None for others."""
+    if abs(up[1]) < 1 - 1e-9:
+        return None
+    return np.eye(4) if up[1] < 0 else _ABOUT_X

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import struct
@@ -22,8 +23,8 @@ __all__ = ["READABLE", "Sniffed", "refuse", "sniff", "sniff_bytes"]
 READABLE = ("glb", "gltf", "obj", "ply", "stl", "off", "3mf", "drc", "usd",
             "splat-ply", "spz", "splat", "ksplat", "sog")
 """Kinds that this version reads."""
-_AS_WORLD = ("Give the world as a mesh (.glb, .gltf, .obj, .ply, .stl, .off or .3mf) or as splats (.ply, .spz, .splat "
-             "or .sog)")
+_AS_WORLD = ("Give the world as a mesh (.glb, .gltf, .usd, .obj, .ply, .stl, .off, .3mf or .drc) or as splats (.ply, "
+             ".spz, .splat, .ksplat, .sog, or in a .glb or .gltf)")
 _AGAIN = "Download it again"
 _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"glTF", "glb", "binary glTF", ""),
@@ -45,6 +46,12 @@ _MAGIC: tuple[tuple[bytes, str, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "archive", "Zstandard-compressed data", "Unpack it and give the file inside"),
 )
 _SPLAT_COLUMNS = ({"f_dc_0", "features_dc_0"}, {"scale_0", "scaling_0"}, {"rot_0", "rotation_0"})
+_PICKLE_TODO = "Ask its maker for a PLY or GLB, or convert it in a place that you trust"
+_PICKLE_STARTS = b"(c}])SVIFL"
+"""First opcodes of pickles of protocols 0 and 1: containers, globals, and values that end with their line."""
+_PICKLE_SAMPLE, _PICKLE_OPS = 1 << 16, (20, 3)
+"""Bytes that are looked at; opcodes in a row that no other file begins with, and as many before one of which the end
+is not among those bytes."""
 _OBJ_LINE = re.compile(rb"(?:^|[\r\n])[ \t]*v[ \t]+[-+.\dnNiI]")
 
 
@@ -112,9 +119,12 @@ def sniff_bytes(head: bytes, size: int, path: Path) -> Sniffed:
         return Sniffed("video", "a video", "For clips use the video track")
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return Sniffed("pickle", "a Python pickle (torch.save writes such), which could run code and is never opened",
-                       "Ask its maker for a PLY or GLB, or convert it in a place that you trust")
+                       _PICKLE_TODO)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Sniffed("text", "text in UTF-16", "Save it as UTF-8")
+    if _is_pickle(head, size):
+        return Sniffed("pickle", "a Python pickle of an early protocol, which could run code and is never opened",
+                       _PICKLE_TODO)
     if _is_text(head):
         return _sniff_text(head, path)
     return _sniff_binary(head, size, path)
@@ -142,7 +152,7 @@ def _sniff_zip(path: Path) -> Sniffed:
     lower = [n.lower() for n in names]
     if any(n.endswith("data.pkl") for n in lower):
         return Sniffed("pickle", "a PyTorch archive holding a pickle, which could run code and is never opened",
-                       "Ask its maker for a PLY or GLB, or convert it in a place that you trust")
+                       _PICKLE_TODO)
     if "meta.json" in lower and any(n.endswith(".webp") for n in lower):
         return Sniffed("sog", "3D Gaussian splats (SOG)")
     if any(n.endswith((".usdc", ".usda", ".usd")) for n in lower):
@@ -238,6 +248,31 @@ def _is_ksplat(head: bytes, size: int) -> bool:
     level = struct.unpack_from("<H", head, 20)[0]
     return (max_sections > 0 and sections <= max_sections and 4096 + 1024 * max_sections <= size
             and splats > 0 and (max_splats == 0 or splats <= max_splats) and level <= 2)
+
+
+def _is_pickle(head: bytes, size: int) -> bool:
+    """Protocol 0 or 1, which have no magic: opcodes from the first byte to a STOP that ends the file, or many of them.
+
+    They are parsed and never carried out.
+    """
+    import pickletools
+
+    sample = head[:_PICKLE_SAMPLE]
+    if not sample or sample[0] not in _PICKLE_STARTS:
+        return False
+    count, stream = 0, io.BytesIO(sample)
+    try:
+        for opcode, argument, _ in pickletools.genops(stream):
+            if opcode.name == "GLOBAL" and not re.fullmatch(r"[\w.]+ [\w.<>]+", str(argument)):
+                return False
+            count += 1
+            if opcode.name == "STOP":
+                return not stream.read().strip() and size == len(sample)
+            if count >= _PICKLE_OPS[0]:
+                return True
+    except (ValueError, LookupError, ArithmeticError, struct.error):
+        return count >= _PICKLE_OPS[1] and size > len(sample) and not stream.read(1)
+    return False
 
 
 def _is_splat(head: bytes, size: int) -> bool:

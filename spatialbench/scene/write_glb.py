@@ -1,4 +1,4 @@
-"""Writing a mesh as binary glTF 2.0, with its materials and textures, so that it is read back as it was."""
+"""Writing a mesh as binary glTF 2.0, with its materials, textures and lights, so that it is read back as it was."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.images import encoded_image
-from spatialbench.types import Material, Pose, TriangleMesh
+from spatialbench.types import Light, Material, Pose, TriangleMesh
 
 __all__ = ["write_glb"]
 
@@ -24,36 +25,44 @@ _FLOAT, _UNSIGNED = 5126, 5125
 _VERTICES, _INDICES = 34962, 34963
 _TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 _MOST = (1 << 32) - 1
+_PUNCTUAL = "KHR_lights_punctual"
 _LENS = {"type": "perspective", "perspective": {"yfov": np.pi / 2, "znear": 0.01}}
 
 
-def write_glb(mesh: TriangleMesh, path: Path, cameras: Sequence[Pose] = ()) -> None:
-    """Write one node with the mesh and one for each camera, under a temporary name and renamed when complete.
+def write_glb(mesh: TriangleMesh, path: Path, cameras: Sequence[Pose] = (), unit_m: float = 1.0) -> None:
+    """Write one node with the mesh and one for each camera and light, under a temporary name and renamed when complete.
 
-    Positions, texture coordinates and colours are float32, one primitive for each material. Textures are embedded as
-    the PNG or JPEG that they were read from, else as PNG; materials keep colour factor, alpha mode and cutoff,
-    double-sidedness, emission, wrapping, filter and whether they are unlit. Faces come out ordered by material. Equal
-    input gives equal bytes.
+    Positions, texture coordinates and colours are float32, one primitive for each material, and vertices that no face
+    uses are left out. Textures are embedded as the PNG or JPEG that they were read from, else as PNG; materials keep
+    colour factor, alpha mode and cutoff, double-sidedness, emission, wrapping, filter and whether they are unlit.
+    Lights are those of KHR_lights_punctual, which has none from all sides: ``ambient`` ones are left out. Faces come
+    out ordered by material. Equal input gives equal bytes.
+
+    Where the unit is not the metre, which is glTF's, numbers are written as they are below a root node that scales by
+    ``unit_m``; candela and reach, which no node scales, are those of metres.
 
     Parameters
     ----------
-    mesh : in the frame that the file shall have (glTF: Y up, metres).
+    mesh : in the frame that the file shall have (glTF: Y up).
     path : file in a folder that exists; replaced if it is there.
-    cameras : poses in that frame.
+    cameras : poses in that frame and unit.
+    unit_m : metres per unit of both, > 0.
 
     Raises
     ------
-    ValueError : no faces, a vertex that is no finite float32, or more than 4 GiB.
+    ValueError : no faces, a vertex that is no finite float32, a light of values that glTF has not, or more than 4 GiB.
     OSError : when the disk refuses; nothing is left behind then.
     """
     if not len(mesh.faces):
         raise ValueError("a mesh file needs at least one face")
     if not (np.abs(mesh.vertices) <= np.finfo(np.float32).max).all():
         raise ValueError("vertices must be finite and within the range of float32")
-    doc = _Document()
+    doc = _Document(unit_m)
     doc.mesh(mesh)
     for pose in cameras:
         doc.camera(pose)
+    for light in mesh.lights:
+        doc.light(light)
     header = doc.header()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -69,10 +78,25 @@ def write_glb(mesh: TriangleMesh, path: Path, cameras: Sequence[Pose] = ()) -> N
         raise
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Faces [K] of one material, and whether texture coordinates and colours of their corners are written."""
+
+    material: Material
+    faces: NDArray[np.int64]
+    textured: bool
+    colored: bool
+
+    @property
+    def plain(self) -> bool:
+        """Its corners are vertices and nothing else."""
+        return not (self.textured or self.colored)
+
+
 class _Document:
     """A glTF document that grows, with the bytes of its one buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit_m: float) -> None:
         from spatialbench import __version__
 
         self.blocks: list[bytes] = []
@@ -82,6 +106,12 @@ class _Document:
         self._doc: dict[str, Any] = {
             "asset": {"version": "2.0", "generator": f"spatialbench {__version__}"}, "scene": 0,
             "scenes": [{"nodes": []}]}
+        self._unit = unit_m
+        self._top: list[int] = self._doc["scenes"][0]["nodes"]
+        if unit_m != 1:
+            below: list[int] = []
+            self._place({"name": "metres", "scale": [unit_m] * 3, "children": below})
+            self._top = below
 
     def header(self) -> bytes:
         """All before the buffer's bytes."""
@@ -104,36 +134,58 @@ class _Document:
             node["matrix"] = [float(v) for v in matrix.T.ravel()]
         self._place(node)
 
+    def light(self, light: Light) -> None:
+        """A node with a light that shines along its -Z; nothing for an ambient one."""
+        if light.kind == "ambient":
+            return
+        strongest = max(1.0, *light.color)  # the schema's colours end at 1
+        candela = light.intensity * strongest * (1.0 if light.kind == "directional" else self._unit**2)
+        said: dict[str, Any] = {"type": light.kind, "color": [c / strongest for c in light.color],
+                                "intensity": candela}
+        if light.reach > 0:
+            said["range"] = light.reach * self._unit
+        if light.kind == "spot":
+            said["spot"] = {"innerConeAngle": light.inner, "outerConeAngle": light.outer}
+        if not np.isfinite([*said["color"], candela, light.reach, *light.position, *light.direction]).all() or \
+                min(*light.color, candela, light.reach) < 0:
+            raise ValueError(f"a {light.kind} light has values that are not finite or below 0")
+        block = self._doc.setdefault("extensions", {}).setdefault(_PUNCTUAL, {"lights": []})
+        self._extensions.add(_PUNCTUAL)
+        node = {"name": "light", "extensions": {_PUNCTUAL: {"light": len(block["lights"])}}}
+        block["lights"].append(said)
+        self._place(node | _stand(light))
+
     def mesh(self, mesh: TriangleMesh) -> None:
         """A node with the mesh."""
-        shared = None
+        parts = [p for i, m in enumerate(mesh.materials) if len((p := _part(mesh, i, m)).faces)]
+        plain = [p.faces for p in parts if p.plain]
+        used = np.zeros(len(mesh.vertices) if plain else 0, bool)
+        for of in plain:
+            used[mesh.faces[of]] = True
+        number = np.cumsum(used) - 1
+        shared: int | None = None
         primitives = []
-        for i, material in enumerate(mesh.materials):
-            of = np.flatnonzero(mesh.material_ids == i)
-            if not len(of):
-                continue
-            uv = None if mesh.uv is None or material.texture is None else mesh.uv[of].reshape(-1, 2)
-            colors = None if mesh.colors is None else mesh.colors[of].reshape(-1, 4)
-            if colors is not None and (colors == 1).all():
-                colors = None
-            corners = mesh.faces[of].ravel()
-            if uv is None and colors is None:
+        for part in parts:
+            corners = mesh.faces[part.faces].ravel()
+            if part.plain:
                 if shared is None:
-                    shared = self._vertices(mesh.vertices.astype(np.float32))
-                attributes, indices = {"POSITION": shared}, corners.astype(np.int64)
+                    shared = self._vertices(mesh.vertices[used].astype(np.float32))
+                attributes, indices = {"POSITION": shared}, number[corners]
             else:
+                uv = mesh.uv[part.faces].reshape(-1, 2) if part.textured and mesh.uv is not None else None
+                colors = mesh.colors[part.faces].reshape(-1, 4) if part.colored and mesh.colors is not None else None
                 first, indices = _joined_corners(corners, uv, colors)
                 attributes = {"POSITION": self._vertices(mesh.vertices[corners[first]].astype(np.float32))}
                 if uv is not None:
                     attributes["TEXCOORD_0"] = self._accessor(uv[first], "VEC2", _FLOAT, _VERTICES)
                 if colors is not None:
                     attributes["COLOR_0"] = self._accessor(colors[first], "VEC4", _FLOAT, _VERTICES)
-            primitives.append({"attributes": attributes, "material": self._material(material), "mode": 4,
+            primitives.append({"attributes": attributes, "material": self._material(part.material), "mode": 4,
                                "indices": self._accessor(indices.astype("<u4"), "SCALAR", _UNSIGNED, _INDICES)})
         self._place({"name": "world", "mesh": self._append("meshes", {"primitives": primitives})})
 
     def _place(self, node: dict[str, Any]) -> None:
-        self._doc["scenes"][0]["nodes"].append(self._append("nodes", node))
+        self._top.append(self._append("nodes", node))
 
     def _append(self, kind: str, item: dict[str, Any]) -> int:
         items: list[dict[str, Any]] = self._doc.setdefault(kind, [])
@@ -187,6 +239,26 @@ class _Document:
         if sampler not in samplers:
             samplers.append(sampler)
         return self._append("textures", {"sampler": samplers.index(sampler), "source": self._images[id(pixels)]})
+
+
+def _part(mesh: TriangleMesh, i: int, material: Material) -> _Part:
+    """All faces of a material."""
+    of = np.flatnonzero(mesh.material_ids == i)
+    return _Part(material, of, mesh.uv is not None and material.texture is not None,
+                 mesh.colors is not None and not (mesh.colors[of] == 1).all())
+
+
+def _stand(light: Light) -> dict[str, Any]:
+    """Keys of the node at a light's place, with -Z along its direction."""
+    if light.kind == "point":
+        return {"translation": list(light.position)} if any(light.position) else {}
+    back = -np.array(light.direction) / np.linalg.norm(light.direction)
+    side = np.cross(np.eye(3)[int(np.argmin(np.abs(back)))], back)
+    side /= np.linalg.norm(side)
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.stack([side, np.cross(back, side), back], axis=1)
+    matrix[:3, 3] = light.position
+    return {"matrix": [float(v) for v in matrix.T.ravel()]}
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:

@@ -69,7 +69,7 @@ class ImportReport(BaseModel):
     bounds: list[list[float]] = Field(default_factory=list)
     """[2][3], source frame and unit."""
     decisions: dict[str, Decision] = Field(default_factory=dict)
-    """``frame``, ``up``, ``unit``, ``camera``, ``scale``, ``opacity``."""
+    """``frame``, ``up``, ``unit``, ``camera``, ``scale``, ``opacity``; ``collider`` where one was turned to fit."""
     repairs: list[Repair] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     details: dict[str, Any] = Field(default_factory=dict)

@@ -31,5 +31,7 @@ def anchor_points(points: NDArray[np.float64], rotation: NDArray[np.float64], ca
 
 def anchor_mesh(mesh: TriangleMesh, rotation: NDArray[np.float64], camera: NDArray[np.float64], scale: float
                 ) -> TriangleMesh:
-    """The mesh in the world frame; winding is kept, because a similarity here never mirrors."""
-    return replace(mesh, vertices=anchor_points(mesh.vertices, rotation, camera, scale))
+    """The mesh and its lights in the world frame; winding is kept, because a similarity here never mirrors."""
+    moved = similarity(rotation, camera, scale)
+    return replace(mesh, vertices=anchor_points(mesh.vertices, rotation, camera, scale),
+                   lights=tuple(light.transformed(moved) for light in mesh.lights))

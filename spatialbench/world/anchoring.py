@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.scene.load import TOO_LONG
+from spatialbench.scene.splats.ply import LOOKS_ACTIVATED
 from spatialbench.types import (
     Decision,
     Gate,
@@ -173,9 +174,12 @@ def collision_source(scene: Scene) -> str:
 
 
 def reader_warnings(report: ImportReport, decisions: Mapping[str, Decision]) -> list[str]:
-    """What the reader warned of; that a world is too long for metres only where nobody has said the unit or scale."""
+    """What the reader warned of; that a world is too long for metres only where nobody has said the unit or scale, and
+    that opacities look activated only where they were not taken for that."""
     said = any(decisions[k].source in ("user", "case") for k in ("unit", "scale") if k in decisions)
-    return [w for w in report.warnings if not (said and TOO_LONG in w)]
+    taken = "opacity" in decisions and decisions["opacity"].value == "activated"
+    settled = [*([TOO_LONG] if said else []), *([LOOKS_ACTIVATED] if taken else [])]
+    return [w for w in report.warnings if not any(words in w for words in settled)]
 
 
 def gates_json(gates: tuple[Gate, ...]) -> list[dict[str, Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from spatialbench.cli.convert import placement
 from spatialbench.cli.main import cli, main
 from spatialbench.errors import UsageError
 from spatialbench.scene import load_scene
-from spatialbench.types import load_protocol
+from spatialbench.scene.splats.write_ply import write_splat_ply
+from spatialbench.scene.write_glb import write_glb
+from spatialbench.types import GaussianSplats, Light, TriangleMesh, load_protocol
 from spatialbench.world import FrameOverrides, build_world
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -111,6 +115,164 @@ def test_the_frame_of_the_source(tmp_path):
     np.testing.assert_array_equal(load_scene(tmp_path / "b.glb").report.bounds, load_scene(ROOM).report.bounds)
 
 
+def activated_ply(path: Path) -> np.ndarray:
+    """Splats [300] in a box of 4 m whose opacities are stored as they are; what is stored."""
+    rng = np.random.default_rng(0)
+    stored = rng.uniform(0.44, 0.6, 300)
+    write_splat_ply(GaussianSplats(rng.uniform(-2, 2, (300, 3)).astype("f4"), np.full((300, 3), 0.1, "f4"),
+                                   np.tile(np.array([1, 0, 0, 0], "f4"), (300, 1)),
+                                   (1 / (1 + np.exp(-stored))).astype("f4"), np.zeros((300, 1, 3), "f4")), path)
+    return stored
+
+
+@pytest.mark.parametrize("options", [
+    "--opacity activated --frame source", "--opacity activated --camera 0,0,0", "--profile hyworld2 --frame source",
+    "--opacity logit --frame source"])
+def test_opacities_as_they_were_meant(tmp_path, options):
+    """B holds logits of what A stores, or where these are logits the same logits."""
+    stored = activated_ply(tmp_path / "a.ply")
+    done = run(tmp_path / "a.ply", tmp_path / "b.ply", *options.split(), "--protocol", "happyworld-spatial-1-fast")
+    assert done.exit_code == 0
+    expected = 1 / (1 + np.exp(-stored)) if "logit" in options else stored
+    # A sigmoid of float32 on the way in and one on the way out, each some steps of 6e-8 off; the first is taken back,
+    # times the logit's slope of at most 4.4.
+    np.testing.assert_allclose(load_scene(tmp_path / "b.ply").splats.opacities, expected, atol=1e-6)
+
+
+def test_opacities_that_cannot_be_stored_as_they_are(tmp_path):
+    done = run(SPLATS, tmp_path / "b.ply", "--opacity", "activated", "--frame", "source", "--max-splats", 300)
+    assert "they were read as the format asks" in done.stderr
+
+
+def lit_room(path: Path) -> tuple[Light, ...]:
+    """A box of 6 x 3 x 6 m, seen from within, with three lights."""
+    lights = (Light("point", (1, 0.5, 0.25), 8.0, (1.0, 2.0, -1.0), reach=6.0),
+              Light("spot", (1, 1, 1), 20.0, (-1.0, 2.0, 0.5), (0.6, -0.8, 0.0), 0.0, 0.2, 0.7),
+              Light("directional", (1, 1, 1), 3.0, direction=(0.0, -0.6, -0.8)))
+    v = np.array([[x, y, z] for x in (-3.0, 3) for y in (0.0, 3) for z in (-3.0, 3)])
+    quads = ((0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5))
+    f = np.array([t for a, b, c, d in quads for t in ((a, c, b), (a, d, c))], np.int32)
+    write_glb(TriangleMesh(v, f, lights=lights), path)
+    return lights
+
+
+def test_lights_are_anchored_with_their_world(tmp_path):
+    """Places and directions as vertices; candela grow with the square of lengths, reach with lengths, lux stay."""
+    lamps = lit_room(tmp_path / "a.glb")
+    done = run(tmp_path / "a.glb", tmp_path / "b.glb", "--protocol", "happyworld-spatial-1-fast", "--scale", 2.5,
+               "--camera", "0.5,1.6,0", "--forward", "1,0,0.5")
+    assert done.exit_code == 0
+    assert "light" not in done.stderr
+    p = place(tmp_path / "a.glb", scale=2.5, camera_position=(0.5, 1.6, 0), camera_forward=(1, 0, 0.5))
+    assert p.factor == 2.5
+    to_gltf = np.array(IDENTITY[".glb"]).T
+    for got, lamp in zip(load_scene(tmp_path / "b.glb").mesh.lights, lamps, strict=True):
+        area = 1.0 if lamp.kind == "directional" else 6.25
+        assert (got.kind, got.color) == (lamp.kind, lamp.color)
+        assert (got.intensity, got.reach) == pytest.approx((area * lamp.intensity, 2.5 * lamp.reach), rel=1e-14)
+        if lamp.kind != "directional":
+            at = 2.5 * p.rotation @ (np.array(lamp.position) - p.camera)
+            np.testing.assert_allclose(got.position, to_gltf @ at, atol=1e-14)
+        if lamp.kind != "point":
+            np.testing.assert_allclose(got.direction, to_gltf @ p.rotation @ lamp.direction, atol=1e-15)
+
+
+STAGE = """#usda 1.0
+(
+    metersPerUnit = 0.01
+    upAxis = "Y"
+)
+def Mesh "floor"
+{
+    int[] faceVertexCounts = [4]
+    int[] faceVertexIndices = [0, 1, 2, 3]
+    point3f[] points = [(-60, 0, 60), (60, 0, 60), (60, 0, -60), (-60, 0, -60)]
+}
+def SphereLight "lamp"
+{
+    float inputs:intensity = 100
+    float inputs:radius = 10
+    double3 xformOp:translate = (0, 50, 0)
+    uniform token[] xformOpOrder = ["xformOp:translate"]
+}
+def DomeLight "sky"
+{
+    color3f inputs:color = (0.5, 0.5, 1)
+}
+"""
+
+
+def test_the_unit_of_the_source(tmp_path):
+    """Centimetres: B holds A's numbers below a scale, and is read in metres; its dome has no place in glTF."""
+    pytest.importorskip("pxr")
+    (tmp_path / "a.usda").write_text(STAGE)
+    done = run(tmp_path / "a.usda", tmp_path / "b.glb", "--frame", "source")
+    assert "scaled to metres by its root node (0.01)" in done.stdout
+    # pi lx of a dome of luminance 1 cd/m2
+    assert "no light from all sides: that of A (a dome's, 3.14 lx of colour 0.5,0.5,1) is not in B" in done.stderr
+    scene = load_scene(tmp_path / "b.glb")
+    np.testing.assert_allclose(scene.report.bounds, [[-0.6, 0, -0.6], [0.6, 0, 0.6]], rtol=1e-15)
+    (lamp,) = scene.mesh.lights
+    # A sphere of 10 units: luminance times the disk that is seen, pi r^2, in square metres.
+    assert lamp.intensity == pytest.approx(100 * np.pi * 0.1**2, rel=1e-12)
+    np.testing.assert_allclose(lamp.position, [0, 0.5, 0], rtol=1e-15)
+
+
+@pytest.mark.parametrize(("options", "size", "words"), [
+    ("--unit 0.5", 2, ""), ("--unit 1", 4, ""), ("", 4, "one unit of A is a metre of B. Give --unit if")])
+def test_the_unit_that_is_given(tmp_path, options, size, words):
+    (tmp_path / "a.obj").write_text("v 0 0 0\nv 4 0 0\nv 0 0 4\nf 1 3 2\n")
+    done = run(tmp_path / "a.obj", tmp_path / "b.glb", "--frame", "source", *options.split())
+    assert done.exit_code == 0
+    assert words in done.stderr if words else "unit" not in done.stderr
+    assert load_scene(tmp_path / "b.glb").report.bounds == [[0, 0, 0], [size, 0, size]]
+
+
+@pytest.fixture(scope="module")
+def sample_pair(tmp_path_factory):
+    """The sample room's splats with its mesh, whose frames are half a turn and an origin apart."""
+    folder = tmp_path_factory.mktemp("pair")
+    shutil.copyfile(SPLATS, folder / "room.ply")
+    shutil.copyfile(ROOM, folder / "room_collider.glb")
+    return folder
+
+
+def test_the_sample_room_is_a_pair(sample_pair):
+    scene = load_scene(sample_pair)
+    assert scene.report.kind == "both"
+    assert scene.report.details["overlap"]["near"] > 0.99  # the splats were made on the mesh
+    assert "initial camera" in scene.report.decisions["collider"].value
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("b.ply", "the collider 'room_collider.glb' (19,381 faces) is not in B: .ply holds the splats alone. Give B the "
+              "suffix .glb"),
+    ("b.glb", "500 splats of degree 0 of A are not in B: .glb holds the mesh alone. Give B the suffix .ply")])
+def test_the_half_that_is_left_out_is_named(tmp_path, sample_pair, name, words):
+    done = run(sample_pair, tmp_path / name, "--frame", "source", "--max-splats", 500)
+    assert done.exit_code == 0
+    assert done.stderr.count("not in B") == 1
+    assert words in done.stderr
+
+
+def test_a_fused_mesh_leaves_the_collider_out(tmp_path, sample_pair, monkeypatch):
+    one = TriangleMesh(np.eye(3), np.array([[0, 1, 2]], np.int32))
+    monkeypatch.setattr("spatialbench.world.build_world", lambda *args, **more: SimpleNamespace(
+        collision=SimpleNamespace(mesh=one), has_scale=True, warnings=(), decisions={}))
+    done = run(sample_pair, tmp_path / "b.glb", "--fused", "--max-splats", 500)
+    assert "(19,381 faces) is not in B, which is fused from the splats. Leave --fused out" in done.stderr
+
+
+@pytest.mark.slow
+def test_splats_and_their_fused_mesh_are_a_pair(tmp_path):
+    """Written in the frames of both formats, and found to be half a turn apart."""
+    for name, more in (("room.ply", ()), ("room_collider.glb", ("--fused",))):
+        assert run(SPLATS, tmp_path / name, *more, "--protocol", "happyworld-spatial-1-fast").exit_code == 0
+    scene = load_scene(tmp_path)
+    assert scene.report.decisions["collider"].value == "half a turn about X"
+    assert scene.report.details["overlap"]["near"] > 0.9
+
+
 @pytest.mark.slow
 def test_the_fused_mesh(tmp_path):
     """That of the collision mesh which a run makes, standing as it should."""
@@ -135,6 +297,8 @@ def test_the_fused_mesh(tmp_path):
     (ROOM, "b", (), "neither .ply"),
     (SPLATS, "b.ply", ("--fused",), "suffix .glb"),
     (SPLATS, "b.glb", ("--fused", "--frame", "source"), "Leave --frame out"),
+    (SPLATS, "b.ply", ("--camera", "0,0,0", "--frame", "source"), "Leave --camera out"),
+    (ROOM, "b.glb", ("--scale", "2", "--frame", "source"), "Leave --scale out"),
     (ROOM, "no/b.glb", (), "no such folder"),
     (ROOM, "folder.glb", (), "is a folder"),
     (ROOM, "there.glb", (), "replace it with --force"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,8 +18,10 @@ from spatialbench.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from spatialbench.types import SnapshotCase, TriangleMesh, World
+from spatialbench.renderers import open_renderer
+from spatialbench.types import Camera, Light, RenderSettings, SnapshotCase, TriangleMesh, World
 from spatialbench.world import FrameOverrides, build_world
+from spatialbench.world.anchor import anchor_mesh
 from spatialbench.world.decide import decide_unit, decide_up, default_forward, level_rotation
 from tests import analytic as A
 from tests.worlds import moved, pose_looking, quick_protocol, scene_of, y_up, y_up_scene
@@ -368,3 +371,30 @@ def test_progress_is_told() -> None:
     heard: list[str] = []
     build_world(y_up_scene(A.box_room()), P, None, AT_EYE, lambda label, done, total: heard.append(label))
     assert len(heard) >= 3
+
+
+def test_lights_are_anchored_with_their_mesh():
+    """The file's Y up becomes Z up, (x,y,z) -> (x,-z,y), the camera the origin, lengths double: candela grow by 4, lux
+    stay, and what light falls on a place at 2 m stays 5 / 1^2 lux."""
+    lights = (Light("point", intensity=5.0, position=(1.0, 2.0, 3.0), reach=7.0),
+              Light("directional", intensity=3.0, direction=(0.0, -1.0, 0.0)),
+              Light("spot", intensity=1.0, position=(0.0, 0.0, -1.0), direction=(0.0, 0.0, -1.0)))
+    mesh = replace(A.box_room(), lights=lights)
+    turn = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    point, sun, spot = anchor_mesh(mesh, turn, np.array([1.0, 1.0, 1.0]), 2.0).lights
+    assert (point.position, point.intensity, point.reach) == ((0, -4, 2), pytest.approx(20), pytest.approx(14))
+    assert (sun.direction, sun.intensity) == ((0, 0, -1), 3)
+    assert (spot.position, spot.direction) == ((-2, 4, -2), (0, 1, 0))
+
+
+def test_a_lit_world_looks_the_same_from_its_anchored_camera():
+    """A room by a lamp and a sun: the anchored mesh from the origin is the source from its camera."""
+    lit = replace(y_up_scene(A.box_room()).mesh, lights=(
+        Light("point", intensity=3.0, position=tuple(y_up((1.0, 1.0, 2.0)))),
+        Light("directional", intensity=0.5, direction=tuple(y_up((0.6, 0.0, -0.8))))))
+    turn, eye = level_rotation((0, 1, 0), AHEAD), np.array(EYE)
+    seen = [open_renderer(mesh, RenderSettings(), "embree").render([Camera.from_fov(pose, 75.0, 48, 32)]).rgb[0]
+            for mesh, pose in ((lit, pose_looking(eye, AHEAD, (0, 1, 0))),
+                               (anchor_mesh(lit, turn, eye, 2.0), pose_looking((0, 0, 0), (0, 1, 0), (0, 0, 1))))]
+    assert np.ptp(seen[0]) > 0.1
+    assert np.abs(seen[0] - seen[1]).max() < 1e-3

@@ -19,7 +19,10 @@ from spatialbench.scene.splats.compressed import read_compressed
 from spatialbench.scene.splats.raw import RawSplats, check_count, dc_of_color, sigmoid
 from spatialbench.scene.splats.rows import fixed_rows, is_antialiased, note_comments, read_frame, rest_columns
 
-__all__ = ["read_splat_ply"]
+__all__ = ["LOOKS_ACTIVATED", "read_splat_ply"]
+
+LOOKS_ACTIVATED = "looks already activated"
+"""In that warning, which is of no use where somebody has said so."""
 
 _TODO = "Export it again"
 _XYZ = ("x", "y", "z")
@@ -170,7 +173,7 @@ def _assemble(columns: _Columns, n: int, names: _Names, log: ReadLog, antialiase
     known = logits[~np.isnan(logits)]
     if len(known) and known.min() >= 0 and 0 < known.max() <= 1:
         log.details["opacity_looks_activated"] = True
-        log.warn("every opacity lies within [0, 1]: it looks already activated (no logit). It is read as logits "
+        log.warn(f"every opacity lies within [0, 1]: it {LOOKS_ACTIVATED} (no logit). It is read as logits "
                  "all the same, which shows the splats half transparent")
     if names.plain_color:
         sh[:, 0] = dc_of_color(sh[:, 0].astype(np.float64) / 255)
