@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,13 @@ from spatialbench.physics.navmesh._engine import BuildFailure, Engine, ModuleFai
 from spatialbench.physics.navmesh._voxels import (
     HEAP_LIMIT,
     MAX_SPANS,
+    UNIT_HINT,
     VoxelSettings,
     grid_size,
     heap_needed,
     raster_work,
+    span_bound,
+    spans_in_heap,
 )
 
 __all__ = ["Polygons", "build_once"]
@@ -31,13 +35,15 @@ Polygons = tuple[NDArray[np.float32], tuple[tuple[int, ...], ...]]
 
 
 def build_once(open_engine: Callable[[bool], Engine], vertices: NDArray[np.float32], faces: NDArray[np.int32],
-               s: VoxelSettings) -> Polygons:
+               s: VoxelSettings, bounded: Callable[[bool], Engine] | None = None) -> Polygons:
     """Polygon vertices [N,3] (float32, metres, y up) and polygons, from a y-up triangle soup.
 
     Parameters
     ----------
     open_engine : gives a fresh engine; told whether it has to count its work. Counting costs a fifth of the time, so
         that only builds that might take minutes are counted.
+    bounded : for an engine without limits of its own gives one that has them. What might make more spans than its
+        heap holds is rasterised by it first, so that the other is never asked for more. None: not needed.
 
     Raises
     ------
@@ -48,29 +54,45 @@ def build_once(open_engine: Callable[[bool], Engine], vertices: NDArray[np.float
         raise BuildFailure("bounds", "the mesh has no triangle", "no_floor")
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     size = _check_grid(low, high, len(vertices), len(faces), s)
+
+    def build(engine: Engine) -> Polygons:
+        with _running(engine, vertices, faces, low, high, size, s) as run:
+            return _build(run)
+
+    room = spans_in_heap(size[0] * size[1], len(vertices), len(faces))
+    if bounded is not None and span_bound(vertices, faces, s.cell_size) > room:
+        with _running(bounded(True), vertices, faces, low, high, size, s) as trial:
+            trial.rasterise()
     if raster_work(vertices, faces, s.cell_size) <= RASTER_LIMIT:
         try:
-            return _build(open_engine(False), vertices, faces, low, high, size, s)
+            return build(open_engine(False))
         except Oversized:
             pass
-    return _build(open_engine(True), vertices, faces, low, high, size, s)
+    return build(open_engine(True))
 
 
-def _build(engine: Engine, vertices: NDArray[np.float32], faces: NDArray[np.int32], low: NDArray[np.float32],
-           high: NDArray[np.float32], size: tuple[int, int], s: VoxelSettings) -> Polygons:
+@contextmanager
+def _running(engine: Engine, vertices: NDArray[np.float32], faces: NDArray[np.int32], low: NDArray[np.float32],
+             high: NDArray[np.float32], size: tuple[int, int], s: VoxelSettings) -> Iterator[_Run]:
+    """A build with that engine, which is closed at its end; BuildFailure when the engine stops."""
     run = _Run(engine, s, vertices, faces, low, high, size)
     try:
-        spans = run.voxelise()
-        if spans > MAX_SPANS:
-            raise BuildFailure("spans", f"{spans:,} walkable spans; Recast can number {MAX_SPANS:,}")
-        if spans == 0:
-            raise run.why_no_span()
-        run.partition()
-        return run.polygons()
+        yield run
     except ModuleFailure as e:
-        raise BuildFailure("trap", f"{e} (in the stage '{run.stage}')") from e
+        raise BuildFailure("trap", f"{run.why_refused() or e} (in the stage '{run.stage}')") from e
     finally:
         engine.close()
+
+
+def _build(run: _Run) -> Polygons:
+    spans = run.voxelise()
+    if spans > MAX_SPANS:
+        raise BuildFailure("spans", f"{spans:,} walkable spans at {run.s.cell_size:g} m; Recast can number "
+                           f"{MAX_SPANS:,}; {UNIT_HINT}")
+    if spans == 0:
+        raise run.why_no_span()
+    run.partition()
+    return run.polygons()
 
 
 def _check_grid(low: NDArray[np.float32], high: NDArray[np.float32], n_vertices: int, n_faces: int,
@@ -83,8 +105,9 @@ def _check_grid(low: NDArray[np.float32], high: NDArray[np.float32], n_vertices:
         raise BuildFailure("bounds", f"the mesh is {width} x {depth} columns of {s.cell_size:g} m in plan", "no_floor")
     needed = heap_needed(width * depth, n_vertices, n_faces)
     if needed > HEAP_LIMIT:
-        raise BuildFailure("bounds", f"{width:,} x {depth:,} columns and {n_faces:,} triangles need at least "
-                           f"{needed / 2**30:.1f} GiB; the limit is {HEAP_LIMIT / 2**30:.3g} GiB")
+        raise BuildFailure("bounds", f"{width:,} x {depth:,} columns of {s.cell_size:g} m and {n_faces:,} triangles "
+                           f"need at least {needed / 2**30:.1f} GiB; the limit is {HEAP_LIMIT / 2**30:.3g} GiB; "
+                           f"{UNIT_HINT}")
     return width, depth
 
 
@@ -102,7 +125,7 @@ class _Run:
 
     def voxelise(self) -> int:
         """Steps 1 to 4: the filtered heightfield; number of its walkable spans."""
-        self._rasterise()
+        self.rasterise()
         self.stage = "filter"
         s = self.s
         hanging, ledges, low_height = s.filters
@@ -119,7 +142,7 @@ class _Run:
         """Which filter took the last floor; voxelises once more."""
         s = self.s
         self.e.free("Heightfield", self.field)
-        self._rasterise()
+        self.rasterise()
         self.stage = "empty"
         where = f"nothing is walkable at {s.cell_size:g} m: "
         if not self._spans():
@@ -132,6 +155,11 @@ class _Run:
                f"{s.clearance} free voxels ({s.clearance * float(s.cell_height):g} m)" if self._spans() else
                f"every floor is a step or a drop of more than {s.climb * float(s.cell_height):g} m")
         return BuildFailure("empty", where + why, "agent_does_not_fit")
+
+    def why_refused(self) -> str:
+        """That memory was refused, and what to do; empty when it was not."""
+        why = self.e.why()
+        return f"{why} with voxels of {self.s.cell_size:g} m; {UNIT_HINT}" if why else ""
 
     def partition(self) -> None:
         """Steps 5 and 6: the compact heightfield, eroded, in watershed regions."""
@@ -169,7 +197,8 @@ class _Run:
         rows = self.e.read(at_polygons, stride * n_polygons, "<u2").reshape(-1, stride)[:, : stride // 2]
         return self.low + voxels * scale, tuple(tuple(k for k in row if k != _NO_VERTEX) for row in rows.tolist())
 
-    def _rasterise(self) -> None:
+    def rasterise(self) -> None:
+        """Steps 1 and 2: the heightfield with all spans."""
         s, n, e = self.s, len(self.faces), self.e
         self.stage = "heightfield"
         box = e.vector(np.concatenate([self.low, self.high]))
@@ -218,13 +247,14 @@ class _Run:
 
     def _made(self, address: int) -> int:
         if address == 0:
-            raise BuildFailure(self.stage, self.e.why() or "there is no memory left")
+            raise BuildFailure(self.stage, self.why_refused() or "there is no memory left")
         return address
 
     def _do(self, step: str, *args: int | float) -> None:
         """A step that tells whether it worked."""
         if not self.e.call(step, *args) & 0xFF:
-            reason = self.e.why() or f"Recast's {step} gave up"
-            if self.stage == "polymesh" and not self.e.why():
+            refused = self.why_refused()
+            reason = refused or f"Recast's {step} gave up"
+            if self.stage == "polymesh" and not refused:
                 reason += " (it takes no 65,534 contour vertices or more)"
             raise BuildFailure(self.stage, reason)

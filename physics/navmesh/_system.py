@@ -3,7 +3,9 @@
 Its functions are exported under their C++ names, so that neither a compiler nor headers are needed. A zeroed block
 does as the context: while logging and timing are off, none of its virtual functions is called. The names fix the
 signatures of release 1.5, which a later library does not export; that release is habitat-sim's before 0.3.4
-(spec/navmesh.md section 3). Nothing contains a crash of it but the process; its inputs are checked like all others.
+(spec/navmesh.md section 3). Nothing contains a crash of it but the process; its inputs are checked like all others, and
+meshes whose spans might not fit into the WebAssembly module's heap are rasterised by that first (a span takes twice the
+memory here, so that this is at most 3.5 GiB).
 """
 
 from __future__ import annotations

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from spatialbench.errors import ConfigError
 from spatialbench.types import NavMeshSettings
 
-__all__ = ["HEAP_LIMIT", "MAX_SPANS", "VoxelSettings", "check_settings", "grid_size", "heap_needed", "raster_work"]
+__all__ = ["HEAP_LIMIT", "MAX_SPANS", "UNIT_HINT", "VoxelSettings", "check_settings", "grid_size", "heap_needed",
+           "raster_work", "span_bound", "spans_in_heap"]
 
 HEAP_LIMIT = 7 << 28
 """Bytes that one build may use (1.75 GiB); the wasm module itself could not pass 2 GiB."""
 MAX_SPANS = 0xFFFFFF
 """Walkable spans that Recast can number (24 bits); beyond it the module would read out of bounds."""
+UNIT_HINT = "if its unit is not the metre, say so: 'convert' and 'run' take --scale METRES"
+"""Ends the reason of what is too large: most often that is a mesh in millimetres."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,27 @@ def heap_needed(columns: int, n_vertices: int, n_faces: int) -> int:
     return 8 * columns + 12 * n_vertices + 13 * n_faces
 
 
+def spans_in_heap(columns: int, n_vertices: int, n_faces: int) -> int:
+    """Spans for which the module's heap has room while triangles are rasterised: 8 bytes each, 4 for a column."""
+    return (HEAP_LIMIT - 4 * columns - 12 * n_vertices - 13 * n_faces) // 8
+
+
 def raster_work(vertices: NDArray[np.float32], faces: NDArray[np.int32], cell_size: np.float32) -> float:
     """Cells in the plan boxes of all triangles, each counted at least once: what rasterising them takes."""
+    return _box_cells(vertices, faces, cell_size, 1)
+
+
+def span_bound(vertices: NDArray[np.float32], faces: NDArray[np.int32], cell_size: np.float32) -> float:
+    """Spans that rasterising makes at the most: one in each column that a triangle's box, lying as it may, touches."""
+    return _box_cells(vertices, faces, cell_size, 2)
+
+
+def _box_cells(vertices: NDArray[np.float32], faces: NDArray[np.int32], cell_size: np.float32, more: int) -> float:
+    """Sum over the triangles of (width + more) (depth + more) of their boxes in plan, in cells."""
     cells = np.ones(len(faces))
     with np.errstate(over="ignore"):
         for axis in (0, 2):
             at = np.ascontiguousarray(vertices[:, axis])
             a, b, c = (at[faces[:, k]] for k in range(3))
-            cells *= (np.maximum(np.maximum(a, b), c) - np.minimum(np.minimum(a, b), c)) / cell_size + 1
+            cells *= (np.maximum(np.maximum(a, b), c) - np.minimum(np.minimum(a, b), c)) / cell_size + more
     return float(cells.sum())

@@ -69,10 +69,10 @@ def navmesh_backend_status(name: str = DEFAULT_BACKEND) -> tuple[bool, str]:
         return False, str(e)
 
 
-def _by_recipe(open_engine: Callable[[bool], Engine]) -> Attempt:
+def _by_recipe(open_engine: Callable[[bool], Engine], bounded: Callable[[bool], Engine] | None = None) -> Attempt:
     def attempt(vertices: NDArray[np.float32], faces: NDArray[np.int32], settings: NavMeshSettings,
                 cell_size: float) -> Polygons:
-        return build_once(open_engine, vertices, faces, VoxelSettings.of(settings, cell_size))
+        return build_once(open_engine, vertices, faces, VoxelSettings.of(settings, cell_size), bounded)
     return attempt
 
 
@@ -113,6 +113,6 @@ def _habitat_label() -> str:
 
 _BACKENDS = {b.name: b for b in (
     NavMeshBackend("recast", lambda: BACKEND, _wasm_status, _by_recipe(_wasm_engine)),
-    NavMeshBackend("recast-system", _system_label, _system_label, _by_recipe(_system_engine)),
+    NavMeshBackend("recast-system", _system_label, _system_label, _by_recipe(_system_engine, _wasm_engine)),
     NavMeshBackend("habitat", _habitat_label, _habitat_label, _habitat_attempt),
 )}

@@ -25,15 +25,16 @@ def build_navmesh(vertices: ArrayLike, faces: ArrayLike, settings: NavMeshSettin
     Each of ``settings.cell_sizes`` is tried in order until a build gives at least one polygon; every attempt is
     recorded, and none of them succeeding is a result (no polygons), not an error. Winding decides: faces that
     look down are obstacles only. All vertices enter the bounds, also those that no face refers to; drop them
-    before. The mesh is neither welded, cleaned nor padded. Builds are bounded in memory (about 2 GB) and work.
+    before. The mesh is neither welded, cleaned nor padded. Builds are bounded in memory (about 2 GB; 4 GB with
+    ``recast-system``) and work.
 
     Parameters
     ----------
     vertices : [V,3] metres; used as float32.
     faces : [F,3] integers.
     up : ``z`` (the engine's frame) or ``y``; the result is in the same frame.
-    backend : ``recast`` (WebAssembly), ``recast-system`` (Debian's librecast1: unbounded in work) or ``habitat`` (an
-        installed habitat-sim: triangles instead of polygons, and only its own profile).
+    backend : ``recast`` (WebAssembly), ``recast-system`` (Debian's librecast1: unbounded in work once the triangles
+        are in) or ``habitat`` (an installed habitat-sim: triangles instead of polygons, and only its own profile).
 
     Raises
     ------

@@ -14,6 +14,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from spatialbench.cli.say import wide_console
 from spatialbench.errors import UsageError
 
 __all__ = ["key_rows", "markdown", "print_keys"]
@@ -55,7 +56,6 @@ def markdown(kind: str | None = None) -> str:
 
 def print_keys(kind: str | None) -> None:
     """The same for the terminal."""
-    from rich.console import Console
     from rich.table import Table
 
     for name, model in _chosen(kind).items():
@@ -65,7 +65,7 @@ def print_keys(kind: str | None) -> None:
             table.add_column(head, no_wrap=head == "key", overflow="fold")
         for row in key_rows(model):
             table.add_row(*(cell.replace("`", "") for cell in row))
-        Console(highlight=False, markup=False).print(table)
+        wide_console().print(table)
         click.echo("")
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from spatialbench import __version__
+from spatialbench.cli.say import wide_console
 
 __all__ = ["Check", "checks", "doctor"]
 
@@ -56,7 +57,6 @@ def doctor(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"version": __version__, "checks": [asdict(c) for c in found]}))
     else:
-        from rich.console import Console
         from rich.markup import escape
         from rich.table import Table
 
@@ -73,7 +73,7 @@ def doctor(as_json: bool) -> None:
                  for why, names in missing.items()]
         for c in rows:
             table.add_row(c.kind, c.name, "[green]yes[/]" if c.usable else "[yellow]no[/]", escape(c.note))
-        Console(highlight=False).print(table)
+        wide_console(markup=True).print(table)
     needed = [c for c in found if (c.kind, c.name) in (("navmesh", "recast"), ("placement", "pybullet"))
               and not c.usable]
     renderers = [c for c in found if c.kind == "renderer"]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from spatialbench.cli.say import wide_console
+
 if TYPE_CHECKING:
     from spatialbench.runs.scoring import LentJudge
     from spatialbench.scorers.judge import Answer, JudgeCache, JudgeSession, Prompt, Question, Tally
@@ -263,7 +265,6 @@ def _day(seconds: float) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -271,4 +272,4 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         table.add_column(head, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
+    wide_console().print(table)

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from spatialbench import __version__
+from spatialbench.cli.say import one_line
 from spatialbench.errors import SpatialbenchError
 
 __all__ = ["cli", "main"]
@@ -90,7 +91,7 @@ def main(args: list[str] | None = None) -> None:
     except SpatialbenchError as error:
         if debug:
             raise
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:
         if debug:

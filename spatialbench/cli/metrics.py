@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from spatialbench.cli.say import wide_console
 from spatialbench.types import MetricSpec
 
 __all__ = ["markdown", "metrics"]
@@ -38,7 +39,6 @@ def metrics(ids: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
     elif as_markdown:
         click.echo(markdown(specs), nl=False)
     else:
-        from rich.console import Console
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False)
@@ -47,7 +47,7 @@ def metrics(ids: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
         for s in specs:
             table.add_row(s.id, s.name, s.level, "higher" if s.higher_is_better else "lower", s.range,
                           ", ".join(s.scorers))
-        Console(highlight=False).print(table)
+        wide_console().print(table)
         click.echo("All fields and sources: --markdown or --json.")
 
 

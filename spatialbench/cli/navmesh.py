@@ -13,6 +13,7 @@ import numpy as np
 from spatialbench.cli.options import reading_options
 from spatialbench.cli.progress import progress_line
 from spatialbench.cli.refusal import told_as_json
+from spatialbench.cli.say import echo_line
 from spatialbench.errors import UsageError
 from spatialbench.physics.navmesh import NavPath, navmesh_backend_names
 from spatialbench.types import NavMesh, NavMeshSettings, PlanGrid, Scene, TriangleMesh
@@ -40,7 +41,7 @@ class Walk:
     footprint : cells that the mesh covers; None where they lie too far apart for a picture.
     footprint_area : m2.
     ratio : largest component over footprint, or None; ``reason`` says why it is 0 or None.
-    path : between the two points that were asked for, or None.
+    ends : start and goal that were asked for, m in plan, or None. path : between them, or None.
     """
 
     navmesh: NavMesh
@@ -53,6 +54,7 @@ class Walk:
     footprint_area: float
     ratio: float | None
     reason: str
+    ends: tuple[tuple[float, float], tuple[float, float]] | None = None
     path: NavPath | None = None
 
 
@@ -84,7 +86,7 @@ def walk_over(mesh: TriangleMesh, up: str, settings: NavMeshSettings, backend: s
     reason = ruling.reason if exists or not built.attempts else f"{ruling.reason}: {built.attempts[0].reason}"
     path = None if ends is None else find_path(built, *ends, up=up)
     return Walk(built, up, found.labels, plan, areas, planar_area(flat, built.polygons),
-                None if covered is None else covered.grid, area, ruling.value, reason, path)
+                None if covered is None else covered.grid, area, ruling.value, reason, ends, path)
 
 
 def walk_json(walk: Walk) -> dict[str, Any]:
@@ -143,6 +145,9 @@ def navmesh(mesh: Path, up: str | None, profile: str, backend: str, start: tuple
     with told_as_json(as_json), progress_line(not as_json) as tell:
         if (start is None) != (goal is None):
             raise UsageError("a path has two ends", where="--from, --to", todo="Give both, or neither")
+        if reading.max_splats is not None:
+            raise UsageError("agents walk on meshes, and of splats nothing is read", where="--max-splats",
+                             todo="Leave it out")
         if out is not None:
             check_folder(out)
         ensure_kernel_cache()
@@ -199,19 +204,19 @@ def _write(out: Path, walk: Walk, found: dict[str, Any]) -> None:
 
 def _print(mesh: Path, walk: Walk, found: dict[str, Any], warnings: list[str]) -> None:
     n = walk.navmesh
-    click.echo(f"{mesh.name}: {walk.up.upper()} up, {n.profile} by {n.backend}")
+    echo_line(f"{mesh.name}: {walk.up.upper()} up, {n.profile} by {n.backend}")
     for a in n.attempts:
-        click.echo(f"attempt:    {a.cell_size:g} m: {'built' if a.ok else f'{a.cause} ({a.stage}): {a.reason}'}")
-    click.echo(f"polygons:   {len(n.polygons)}, {walk.planar_area:.3f} m2 in plan, storeys counted each")
+        echo_line(f"attempt:    {a.cell_size:g} m: {'built' if a.ok else f'{a.cause} ({a.stage}): {a.reason}'}")
+    echo_line(f"polygons:   {len(n.polygons)}, {walk.planar_area:.3f} m2 in plan, storeys counted each")
     listed = ", ".join(f"{a:.3f}" for a in walk.areas[:8]) + (", ..." if len(walk.areas) > 8 else "")
-    click.echo(f"components: {len(walk.areas)}" + (f" ({listed} m2)" if walk.areas else ""))
-    click.echo(f"footprint:  {walk.footprint_area:.3f} m2")
+    echo_line(f"components: {len(walk.areas)}" + (f" ({listed} m2)" if walk.areas else ""))
+    echo_line(f"footprint:  {walk.footprint_area:.3f} m2")
     value = "none" if walk.ratio is None else f"{walk.ratio:.4f}"
-    click.echo(f"ratio:      {value}" + (f" ({walk.reason})" if walk.reason else ""))
+    echo_line(f"ratio:      {value}" + (f" ({walk.reason})" if walk.reason else ""))
     if walk.path is not None:
         p = walk.path
         moved = [f"{name} moved by {m:.2f} m" for name, m in zip(("start", "goal"), p.moved, strict=True) if m > 0]
-        click.echo(f"path:       {p.reason}" if p.length is None else
-                   f"path:       {p.length:.3f} m over {len(p.points)} points" + "".join(f", {m}" for m in moved))
+        echo_line(f"path:       {p.reason}" if p.length is None else
+                  f"path:       {p.length:.3f} m over {len(p.points)} points" + "".join(f", {m}" for m in moved))
     for w in warnings:
-        click.echo(f"warning: {w}")
+        echo_line(f"warning: {w}")

@@ -1,4 +1,4 @@
-"""The top-down picture of a navigation mesh: footprint, components, path, scale bar and legend."""
+"""The top-down picture of a navigation mesh: footprint, components, path or its ends, scale bar and legend."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ __all__ = ["picture"]
 _SIDE = 1000
 _MARGIN = 24
 _PAPER, _INK, _PATH = (250, 250, 248), (40, 42, 46), (30, 60, 200)
-_LISTED = 4
+_LISTED = len(AREA_COLORS)
+"""Components with a colour and a line of the legend of their own."""
+_SMALLER = (92, 98, 110, 235)
+"""All other components."""
 _LEGEND = 360
 
 
 def picture(walk: Walk) -> Image.Image:
     """Seen from above: x to the right; y up the page, or z down it for a Y-up mesh. A grid where nothing is: blank."""
     cells, labels, left_out = _near(*_common(walk))
-    x0, x1, y0, y1 = cells.extent
-    rgba, (x0, x1, y0, y1) = paint_cells(MapData(cells, labels), (x0, x1, y0, y1), _SIDE)
+    rgba, (x0, x1, y0, y1) = _painted(cells, labels)
     if rgba.size == 0:
         rgba, (x0, x1, y0, y1) = np.zeros((1, 1, 4), np.uint8), (0.0, cells.cell, 0.0, cells.cell)
     if walk.up == "y":
@@ -41,17 +43,37 @@ def picture(walk: Walk) -> Image.Image:
     sheet = Image.new("RGB", (size[0] + 3 * _MARGIN + _LEGEND, max(size[1] + 2 * _MARGIN + 50, 420)), _PAPER)
     sheet.paste(drawn, (_MARGIN, _MARGIN), drawn)
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(15)
+    line = [(_MARGIN + (x - x0) / per_pixel, _MARGIN + (y - y0 if walk.up == "y" else y1 - y) / per_pixel)
+            for x, y in _way(walk)]
     if walk.path is not None and len(walk.path.points):
-        at = walk.path.points[:, [0, 1] if walk.up == "z" else [0, 2]]
-        rows = at[:, 1] - y0 if walk.up == "y" else y1 - at[:, 1]
-        line = [(_MARGIN + (float(x) - x0) / per_pixel, _MARGIN + float(r) / per_pixel)
-                for x, r in zip(at[:, 0], rows, strict=True)]
         draw.line(line, fill=_PATH, width=3, joint="curve")
-        for (x, y), fill in ((line[0], _PAPER), (line[-1], _PATH)):
+    shown = [0 <= x - _MARGIN <= size[0] and 0 <= y - _MARGIN <= size[1] for x, y in line]
+    ends = [(name, line[k], shown[k], fill) for name, k, fill in (("start", 0, _PAPER), ("goal", -1, _PATH)) if line]
+    for _, (x, y), inside, fill in ends:
+        if inside:
             draw.ellipse((x - 6, y - 6, x + 6, y + 6), fill=fill, outline=_PATH, width=3)
     _scale_bar(draw, font, per_pixel, size[0], _MARGIN + size[1] + 16)
-    _legend(draw, font, walk, size[0] + 2 * _MARGIN, left_out * cells.cell**2)
+    _legend(draw, font, walk, size[0] + 2 * _MARGIN, left_out * cells.cell**2,
+            [name for name, _, inside, _ in ends if not inside])
     return sheet
+
+
+def _painted(cells: PlanGrid, labels: NDArray[np.int32]) -> tuple[NDArray[np.uint8], tuple[float, float, float, float]]:
+    """RGBA [H,W,4] and the metres that it covers; components beyond the listed ones in one colour, under the others."""
+    listed, window = paint_cells(MapData(cells, np.where(labels > _LISTED, 0, labels)), cells.extent, _SIDE)
+    nothing = PlanGrid(np.zeros_like(cells.mask), cells.i0, cells.j0, cells.cell)
+    smaller, _ = paint_cells(MapData(nothing, (labels > _LISTED).astype(np.int32)), cells.extent, _SIDE)
+    free = (listed[..., 3] == 0) | (listed == np.array(FOOTPRINT_COLOR, np.uint8)).all(axis=-1)
+    listed[free & (smaller[..., 3] > 0)] = _SMALLER
+    return listed, window
+
+
+def _way(walk: Walk) -> list[tuple[float, float]]:
+    """The path in plan; without one the two points that were asked for, or nothing."""
+    if walk.path is not None and len(walk.path.points):
+        at = walk.path.points[:, [0, 1] if walk.up == "z" else [0, 2]]
+        return [(float(x), float(y)) for x, y in at]
+    return [] if walk.ends is None else list(walk.ends)
 
 
 def _common(walk: Walk) -> tuple[PlanGrid, NDArray[np.int32]]:
@@ -107,19 +129,19 @@ def _scale_bar(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFo
 
 
 def _legend(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, walk: Walk, x: int,
-            left_out: float) -> None:
+            left_out: float, outside: list[str]) -> None:
     rows: list[tuple[tuple[int, ...] | None, str]] = []
     for k, area in enumerate(walk.areas[:_LISTED]):
-        area_colour = AREA_COLORS[0] if k == 0 else AREA_COLORS[1 + (k - 1) % (len(AREA_COLORS) - 1)]
-        rows.append((area_colour, f"{'largest component' if k == 0 else f'component {k + 1}'}: {area:.3f} m2"))
+        rows.append((AREA_COLORS[k], f"{'largest component' if k == 0 else f'component {k + 1}'}: {area:.3f} m2"))
     if len(walk.areas) > _LISTED:
-        rows.append((None, f"and {len(walk.areas) - _LISTED} smaller: {sum(walk.areas[_LISTED:]):.2f} m2"))
+        rows.append((_SMALLER, f"{len(walk.areas) - _LISTED} smaller: {sum(walk.areas[_LISTED:]):.3f} m2"))
     rows.append((FOOTPRINT_COLOR, f"footprint: {walk.footprint_area:.2f} m2"))
     if left_out > 0:
         rows.append((None, f"{left_out:.3f} m2 lie far outside of the picture"))
     if walk.path is not None:
         length = walk.path.length
-        rows.append((_PATH, "path: none" if length is None else f"path: {length:.2f} m (start white)"))
+        rows.append((_PATH, f"{'no path' if length is None else f'path: {length:.2f} m'} (start white, goal blue)"))
+    rows += [(None, f"the {name} lies outside of the picture") for name in outside]
     n = walk.navmesh
     y = _MARGIN
     for colour, text in rows:

@@ -11,6 +11,7 @@ import click
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
 from spatialbench.cli.refusal import told_as_json
+from spatialbench.cli.say import echo_line, one_line, wide_console
 
 if TYPE_CHECKING:
     from spatialbench.runs.place import PlaceResult
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from spatialbench.world import FrameOverrides
 
 __all__ = ["place"]
+
+_CHOSEN = {"case": "named by the case", "user": "given by --support"}
 
 
 @click.command()
@@ -33,6 +36,8 @@ __all__ = ["place"]
               help="plate, mug, book, ball, or a URDF, OBJ or other mesh. All but the plate are not the benchmark's.")
 @click.option("--mass", type=click.FloatRange(min=0, min_open=True, max=1e6), metavar="KG",
               help="Mass of an object from a file [default: the URDF's, else 500 kg/m3].")
+@click.option("--object-up", type=click.Choice(["y", "z"]),
+              help="Up in the file of --object [default: as its format has it].")
 @click.option("--case", type=click.Path(path_type=Path), help="What was asked of the world: a YAML file.")
 @click.option("--protocol", default="happyworld-spatial-1", show_default=True, help="Packaged protocol or YAML file.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
@@ -46,9 +51,9 @@ __all__ = ["place"]
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="Folder for pictures and place.json [default: results/WORLD-place; none with --json].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else; a refusal is JSON too.")
-def place(world: Path, support: str, trials: Path | None, object_: str, mass: float | None, case: Path | None,
-          protocol: str, settings: tuple[str, ...], frame: FrameOverrides, reading: ReadOptions, workers: int | None,
-          gui: bool, video: bool, out: Path | None, as_json: bool) -> None:
+def place(world: Path, support: str, trials: Path | None, object_: str, mass: float | None, object_up: str | None,
+          case: Path | None, protocol: str, settings: tuple[str, ...], frame: FrameOverrides, reading: ReadOptions,
+          workers: int | None, gui: bool, video: bool, out: Path | None, as_json: bool) -> None:
     """Put a plate on a support of WORLD, six times or as a file says, and show what becomes of it."""
     from spatialbench.physics.placement.window import check_display
     from spatialbench.renderers._threads import thread_count
@@ -66,7 +71,7 @@ def place(world: Path, support: str, trials: Path | None, object_: str, mass: fl
         if video:
             film_backend()
         options = PlaceOptions(protocol, settings, case, frame, reading, support, object_, mass,
-                               thread_count() if workers is None else workers, video)
+                               object_up, thread_count() if workers is None else workers, video)
         result = (place_on_world(world, options, tell) if trials is None
                   else place_by_file(world, trials, options, tell))
         files = [] if folder is None else write_place(result, folder, video, tell)
@@ -84,39 +89,47 @@ def place(world: Path, support: str, trials: Path | None, object_: str, mass: fl
 
 def _print(r: PlaceResult) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console(highlight=False)
     if r.supports:
         s = r.supports[0]
-        by = "named by the case" if s.source == "case" else f"found, 1 of {len(r.supports)}"
-        click.echo(f"support: {s.id} ({by}, confidence {s.confidence:.2f}): {s.area:.2f} m2, "
-                   f"{s.height - (0.0 if r.world is None else r.world.ground_z):.3f} m above the floor; {s.note}")
+        by = _CHOSEN.get(s.source, f"found, 1 of {len(r.supports)}")
+        echo_line(f"support: {s.id} ({by}, confidence {s.confidence:.2f}): {s.area:.2f} m2, "
+                  f"{s.height - (0.0 if r.world is None else r.world.ground_z):.3f} m above the floor; {s.note}")
     what = "" if r.placed.benchmark else f" - {r.placed.name} ({r.placed.note}): NOT the benchmark's plate"
     if r.counted:
-        names = [n for n in r.results if n != r.reference]
         above = "as given" if r.world is None else f"above the {r.reference.replace('_', ' ')}"
-        click.echo(f"released {above}{what}")
-        table = Table(box=None, pad_edge=False)
-        for head in ("trial", "outcome", "deep\nmm", "drop\nmm", "moved\nmm", "tilt\ndeg", "gap\nmm", "rim\nfree",
-                     *(f"above\n{n.removeprefix('footprint_')}" for n in names)):
-            table.add_column(head, justify="left" if head == "outcome" else "right", no_wrap=True)
-        for k, t in enumerate(r.counted):
-            table.add_row(str(t.id), *_row(t), *("stays" if r.results[n][k].success else "fails" for n in names))
-        console.print(table)
+        echo_line(f"released {above}{what}")
+        _table(r)
     for p in r.planned:
         if not p.kept:
-            click.echo(f"place {p.id} was dropped: {p.reason}")
+            echo_line(f"place {p.id} was dropped: {p.reason}")
     total = len(r.counted)
     if r.score is not None and total:
-        click.echo(f"{sum(t.success for t in r.counted)} of {total} stay: {r.score:.3f}"
-                   + (" (M25)" if r.placed.benchmark and r.world is not None else ""))
+        echo_line(f"{sum(t.success for t in r.counted)} of {total} stay: {r.score:.3f}"
+                  + (" (M25)" if r.placed.benchmark and r.world is not None else ""))
     elif r.score is not None:
-        click.echo(f"{r.score:g} by rule: {r.reason}")
+        echo_line(f"{r.score:g} by rule: {r.reason}")
     if r.score is None:
-        click.echo(f"{r.status}: {r.reason}")
+        echo_line(f"{r.status}: {r.reason}")
+    console = Console(highlight=False)
     for warning in r.warnings:
-        console.print(f"warning: {warning}", style="yellow", markup=False)
+        console.print(f"warning: {one_line(warning)}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _table(r: PlaceResult) -> None:
+    """The trials; only a terminal too narrow for the words of an outcome gets these in several lines."""
+    from rich.table import Table
+
+    names = [n for n in r.results if n != r.reference]
+    table = Table(box=None, pad_edge=False)
+    for head in ("trial", "outcome", "deep\nmm", "drop\nmm", "moved\nmm", "tilt\ndeg", "gap\nmm", "rim\nfree",
+                 *(f"above\n{n.removeprefix('footprint_')}" for n in names)):
+        words = head == "outcome"
+        table.add_column(head, justify="left" if words else "right", no_wrap=not words)
+    for k, t in enumerate(r.counted):
+        table.add_row(str(t.id), *(one_line(cell) for cell in _row(t)),
+                      *("stays" if r.results[n][k].success else "fails" for n in names))
+    wide_console().print(table)
 
 
 def _row(t: TrialResult) -> list[str]:

@@ -10,6 +10,8 @@ from typing import Any
 import click
 import yaml
 
+from spatialbench.cli.say import wide_console
+
 __all__ = ["difference", "protocol_of", "protocols"]
 
 _ABSENT = object()
@@ -34,7 +36,6 @@ def protocols(context: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -43,7 +44,7 @@ def protocols(context: click.Context, as_json: bool) -> None:
     for row in rows:
         table.add_row(str(row["id"]), str(row["version"]), str(row["track"]), str(row["metrics"]),
                       "yes" if row["fast"] else "", str(row["hash"])[:12])
-    Console(highlight=False, markup=False).print(table)
+    wide_console().print(table)
     click.echo("Fast ones are for a first look, not for publishing. All keys of one: protocols show NAME.")
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spatialbench.cli.say import wide_console
+
 if TYPE_CHECKING:
     from spatialbench.runs.suite import Problem, SuitePlan
 
@@ -66,7 +68,6 @@ def plan_json(plan: SuitePlan) -> dict[str, Any]:
 
 
 def _print(plan: SuitePlan) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     assert plan.suite is not None
@@ -81,7 +82,7 @@ def _print(plan: SuitePlan) -> None:
                   *(len([p for p in plan.having(kind) if p.system == name]) for kind in _HEADS),
                   sum(w.state == "unsupported" for w in worlds)]
         table.add_row(name, *(str(n) if n else "-" for n in counts))
-    Console(highlight=False, markup=False).print(table)
+    wide_console().print(table)
     for kind, head in _HEADS.items():
         _list(head, [_words(p) for p in plan.having(kind)])
     _list("extra: no case claims them", list(plan.extra))

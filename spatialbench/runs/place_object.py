@@ -106,7 +106,8 @@ def _mesh_points(path: Path, said: str | None) -> tuple[NDArray[np.float64], str
 
 
 def _up_words(axis: str, said: str | None, convention: str) -> str:
-    by = "as said" if said is not None else f"as {convention} files are" if convention else "by the file"
+    by = ("by --object-up" if said is not None else f"as {convention} files are by convention" if convention
+          else "by the file")
     return f"{axis.upper()} up {by}"
 
 

@@ -47,8 +47,7 @@ class AestheticHead:
 
         Raises
         ------
-        BackendUnavailableError : embeddings of another model, told by their length.
-        ValueError : a vector without a direction.
+        BackendUnavailableError : embeddings of another model, told by their length, or one without a direction.
         """
         x = np.asarray(vectors, np.float64)
         inputs = self._layers[0][0].shape[1]
@@ -57,7 +56,9 @@ class AestheticHead:
                                           todo="Use the embeddings of CLIP ViT-L/14 (clip_l14), not of a stand-in")
         lengths = np.linalg.norm(x, axis=1, keepdims=True)
         if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-            raise ValueError("an embedding has no direction")
+            raise BackendUnavailableError("an embedding has no direction",
+                                          todo="Verify the weights of the model that it is from: spatialbench weights "
+                                               "verify")
         x = x / lengths
         for weight, bias in self._layers:
             # Not BLAS: the same bits for any number of threads and of vectors.

@@ -21,6 +21,7 @@ from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, torch_device
+from spatialbench.scorers.vision_support import check_images
 from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["SPECS", "Brisque"]
@@ -44,6 +45,7 @@ class Brisque:
     def rate(self, images: Sequence[Image], text: str = "") -> NDArray[np.float64]:
         """[N]; raises ``InputError`` for an image that is too small or flat."""
         torch: Any = import_module("torch")
+        check_images(images)
 
         def work(part: Sequence[Image]) -> list[float]:
             tensor = torch.from_numpy(part[0].copy()).to(self._device, torch.float64)

@@ -14,7 +14,16 @@ from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.contract import Image, TextVectors
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_pretrained, torch_device
-from spatialbench.scorers.vision_support import as_tensors, check_images, check_texts, checked_config, refuse, stacked
+from spatialbench.scorers.vision_support import (
+    CLIP,
+    as_tensors,
+    check_images,
+    check_pixels,
+    check_texts,
+    checked_config,
+    refuse,
+    stacked,
+)
 
 __all__ = ["SPECS", "ClipEmbedder"]
 
@@ -24,7 +33,7 @@ _IMAGES, _TEXTS = 64, 256
 _PIXELS: dict[str, Any] = {
     "do_convert_rgb": True, "do_resize": True, "size": {"shortest_edge": 224}, "resample": 3, "do_center_crop": True,
     "crop_size": {"height": 224, "width": 224}, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
-    "image_mean": (0.48145466, 0.4578275, 0.40821073), "image_std": (0.26862954, 0.26130258, 0.27577711)}
+    "image_mean": CLIP[0], "image_std": CLIP[1]}
 
 
 class ClipEmbedder:
@@ -55,7 +64,7 @@ class ClipEmbedder:
         transformers: Any = import_module("transformers")
         try:
             self._processor = transformers.CLIPImageProcessor.from_pretrained(folder, local_files_only=True)
-            _check_pixels(self._processor.to_dict(), folder)
+            check_pixels(self._processor, _PIXELS, folder)
             self._tokenizer = transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
         except BackendUnavailableError:
             raise
@@ -98,16 +107,6 @@ class ClipEmbedder:
                                  return_tensors="pt").to(self._device)
         read = self._model.text_model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"])
         return list(self._model.text_projection(read.pooler_output).cpu().numpy())
-
-
-def _check_pixels(found: dict[str, Any], folder: Path) -> None:
-    for name, wanted in _PIXELS.items():
-        value = found.get(name)
-        value = tuple(value) if isinstance(value, list) else value
-        if name == "rescale_factor" and value is not None:
-            value = wanted if abs(value - wanted) < 1e-9 else value
-        if value != wanted:
-            raise refuse(f"the image processor's {name} is {value}, not {wanted}", folder)
 
 
 def _opener(entry: str, patch: int) -> Callable[[Opening], ClipEmbedder]:

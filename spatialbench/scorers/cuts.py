@@ -17,6 +17,7 @@ from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
+from spatialbench.scorers.vision_support import check_finite, check_images
 
 __all__ = ["SPECS", "TransNetCuts"]
 
@@ -43,6 +44,7 @@ class TransNetCuts:
         if not len(frames):
             return np.zeros(0), np.zeros(0)
         torch: Any = import_module("torch")
+        check_images(frames)
         small = np.stack([_small(frame) for frame in frames])
         after = _MARGIN + -len(small) % _STEP
         clip = np.concatenate([small[:1].repeat(_MARGIN, axis=0), small, small[-1:].repeat(after, axis=0)])
@@ -54,6 +56,7 @@ class TransNetCuts:
             return list(both[:, _MARGIN:-_MARGIN].cpu().numpy().astype(np.float64))
 
         both = np.concatenate(in_batches(windows, _BATCH, work))[:len(small)]
+        check_finite(both)
         return both[:, 0].copy(), both[:, 1].copy()
 
 

@@ -89,6 +89,7 @@ class _Part:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._version = ""
         self._digest = hashlib.sha256()
         self._hashed = 0
 
@@ -102,14 +103,18 @@ class _Part:
     def receive(self, url: str, web: Web, expected: Expected, tell: Tell) -> None:
         """One request for what lacks; raises what ``retried`` knows when it is not whole afterwards."""
         have = self.size
+        if have and not (expected.known or self._version):
+            self.drop()  # nothing says that what lacks is of the same file
+            have = 0
         if expected.bytes is not None and have >= expected.bytes:
             if have == expected.bytes and have:
                 return
             self.drop()
             have = 0
         try:
-            with web.open(url, {"Range": f"bytes={have}-"} if have else {}) as response:
+            with web.open(url, self._continued(have, expected)) as response:
                 start = _start(response, have)
+                self._version = _strong(response.headers.get("ETag", ""))
                 total = start + _length(url, response)
                 if expected.bytes is not None and total != expected.bytes:
                     self.drop()
@@ -123,6 +128,12 @@ class _Part:
             error.close()
             self.drop()
             raise http.client.HTTPException("there is nothing from that byte on") from None
+
+    def _continued(self, have: int, expected: Expected) -> dict[str, str]:
+        """Headers that ask for what lacks; of a file of which no hash is known, if it is still the same."""
+        if not have:
+            return {}
+        return {"Range": f"bytes={have}-"} | ({} if expected.known else {"If-Range": self._version})
 
     def check(self, url: str, expected: Expected) -> Received:
         """Whether it is what is expected; thrown away when not."""
@@ -180,12 +191,27 @@ def _start(response: Any, have: int) -> int:
     return have
 
 
+def _strong(tag: str) -> str:
+    """A tag that names the very bytes, or nothing."""
+    return tag if re.fullmatch(r'"[\x21\x23-\x7e]{1,500}"', tag) else ""
+
+
 def _length(url: str, response: Any) -> int:
     length = str(response.headers.get("Content-Length", ""))
+    if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
+        raise BackendUnavailableError("the server sends something packed, which was not asked for", where=shown(url),
+                                      todo="Fetch it by hand, and copy it there")
     if not re.fullmatch("[0-9]{1,15}", length):
         raise BackendUnavailableError("the server does not say how long the file is", where=shown(url),
                                       todo="Fetch it by hand, and copy it there")
     return int(length)
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -200,6 +226,8 @@ def _alone(part: Path) -> Iterator[None]:
     with name.open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(lock, name):  # its former owner has just removed it
+                raise BlockingIOError(errno.EAGAIN, "")
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 yield  # a file system without locks

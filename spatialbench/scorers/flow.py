@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.errors import UsageError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
-from spatialbench.scorers.weights import fetch_again
+from spatialbench.scorers.vision_support import check_finite, check_images, load_into
 
 __all__ = ["SPECS", "DisFlow", "RaftFlow"]
 
@@ -61,11 +61,14 @@ class RaftFlow:
             flow = self._model(*tensors, num_flow_updates=_UPDATES)[-1]
             return [flow[0].permute(1, 2, 0).float().cpu().numpy()]
 
-        return np.ascontiguousarray(in_batches([pair], 1, work)[0][inside])
+        found = in_batches([pair], 1, work)[0]
+        check_finite(found)
+        return np.ascontiguousarray(found[inside])
 
 
 def _padded(first: Image, second: Image, multiple: int, least: int) -> tuple[list[Image], tuple[slice, slice]]:
     """Both images with sides that are multiples and not under the least, and where in them the images are."""
+    check_images([first, second])
     if first.shape != second.shape:
         sizes = " and ".join(f"{image.shape[1]} x {image.shape[0]}" for image in (first, second))
         raise UsageError(f"flow is between images of one size, not {sizes}")
@@ -85,12 +88,7 @@ def _open_raft(opening: Opening) -> RaftFlow:
     device = torch_device(opening.settings)
     path = opening.folders["raft"] / _RAFT_FILE
     model = import_module("torchvision.models.optical_flow").raft_large(weights=None)
-    try:
-        model.load_state_dict(load_state(path))
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise BackendUnavailableError(f"holds the weights of another model than RAFT ({reason:.200})", where=str(path),
-                                      todo=fetch_again(path)) from None
+    load_into(model, load_state(path), path)
     return RaftFlow(model.to(device).eval(), device)
 
 

@@ -31,8 +31,16 @@ from spatialbench.scorers.contract import Image
 from spatialbench.scorers.hpsv3_prompt import FILE, REWARD, Template, read_template
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.sam3 import load_processor
-from spatialbench.scorers.torch_support import in_batches, load_state, quiet_transformers, torch_device
-from spatialbench.scorers.vision_support import check_images, checked_config, refuse
+from spatialbench.scorers.torch_support import in_batches, lacks_memory, load_state, quiet_transformers, torch_device
+from spatialbench.scorers.vision_support import (
+    CLIP,
+    check_characters,
+    check_finite,
+    check_images,
+    check_pixels,
+    checked_config,
+    refuse,
+)
 
 __all__ = ["SPECS", "HPSv3", "flat_positions", "load_hpsv3", "target_size"]
 
@@ -94,18 +102,21 @@ class HPSv3:
         Raises
         ------
         UsageError : the text holds a token of the model's own, or is longer than the model takes.
-        InputError : an image that is too elongated.
-        BackendUnavailableError : too little memory.
+        InputError : an image that is too elongated, or a text that is no Unicode.
+        BackendUnavailableError : too little memory, or a reward that is no number.
         """
         check_images(images)
+        check_characters(text)
         taken = next((t for t in self._processor.tokenizer.get_added_vocab() if t in text), None)
         if taken is not None:
             raise UsageError(f"the text holds '{taken}', which is a mark of HPSv3's own", todo="Take it out")
         sizes = [target_size(*i.shape[:2]) for i in images]
         message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": self._template.fill(text)}]}
         chat = self._processor.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-        return np.array(in_batches(list(zip(images, sizes, strict=True)), 1,
-                                   lambda part: [self._one(chat, *part[0])]), np.float64)
+        rewards = np.array(in_batches(list(zip(images, sizes, strict=True)), 1,
+                                      lambda part: [self._one(chat, *part[0])]), np.float64)
+        check_finite(rewards)
+        return rewards
 
     def _one(self, chat: str, image: Image, size: tuple[int, int]) -> float:
         from PIL import Image as Pillow
@@ -141,6 +152,9 @@ def load_hpsv3(checkpoint: Path, base: Path, template: Template, device: Any, dt
     transformers = quiet_transformers()
     config = checked_config(base, "qwen2_vl", {})
     processor = load_processor("Qwen2VLProcessor", base)
+    check_pixels(processor.image_processor, {
+        "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": CLIP[0],
+        "image_std": CLIP[1], "patch_size": _SIDE // 2, "merge_size": 2, "temporal_patch_size": 2}, base)
     processor.tokenizer.add_tokens([REWARD], special_tokens=True)
     state = load_state(checkpoint)
     words = state.get("model.embed_tokens.weight")
@@ -157,6 +171,8 @@ def load_hpsv3(checkpoint: Path, base: Path, template: Template, device: Any, dt
             None, config=config, state_dict=_renamed(state), dtype=getattr(torch, dtype), attn_implementation="sdpa",
             output_loading_info=True)
     except Exception as error:
+        if lacks_memory(error):  # no fault of the weights
+            raise
         why = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise refuse(f"the weights cannot be loaded as HPSv3 ({why})", checkpoint) from None
     wrong = [str(n) for k in ("missing_keys", "unexpected_keys", "mismatched_keys") for n in info.get(k) or ()]

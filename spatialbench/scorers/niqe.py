@@ -18,6 +18,7 @@ from spatialbench.configs import config_path
 from spatialbench.errors import InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
+from spatialbench.scorers.vision_support import check_images
 
 __all__ = ["SPECS", "Niqe", "niqe", "patch_features"]
 
@@ -163,6 +164,7 @@ class Niqe:
 
     def rate(self, images: Sequence[Image], text: str = "") -> NDArray[np.float64]:
         """[N] NIQE; raises ``InputError`` for an image that has none (``niqe``)."""
+        check_images(images)
         return np.array([niqe(image) for image in images], dtype=np.float64)
 
 

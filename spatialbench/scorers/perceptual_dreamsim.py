@@ -19,7 +19,7 @@ from spatialbench.errors import UsageError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
-from spatialbench.scorers.vision_support import IMAGENET, check_pairs, load_into, refuse, stacked
+from spatialbench.scorers.vision_support import CLIP, IMAGENET, check_pairs, load_into, refuse, stacked
 
 __all__ = ["ARCHIVE", "DINO", "SPECS", "DreamSim"]
 
@@ -29,7 +29,6 @@ DINO = "dino_vitbase16_pretrain.pth"
 """Meta's DINO ViT-B/16, which the archive lacks."""
 _PAIRS = 32
 _SIDE = 224
-_CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 _MOST_BYTES = 1 << 30
 _LORA = re.compile(r"extractor_list\.([0-2])\.model\.blocks\.(\d+)\.attn\.qkv\.lora_([AB])\.weight$")
 _PLAIN = ("use_rslora", "use_dora", "fan_in_fan_out", "rank_pattern", "alpha_pattern")
@@ -79,14 +78,15 @@ class DreamSim:
     def _run(self, pairs: Sequence[tuple[Image, Image]]) -> list[NDArray[np.float32]]:
         torch: Any = import_module("torch")
         a, b = (self._embed([pair[k] for pair in pairs]) for k in (0, 1))
-        return list((1 - torch.nn.functional.cosine_similarity(a, b, dim=-1)).cpu().numpy())
+        # Of equal images the cosine may be over 1 by a rounding.
+        return list((1 - torch.nn.functional.cosine_similarity(a, b, dim=-1)).clamp(min=0).cpu().numpy())
 
     def _embed(self, images: Sequence[Image]) -> Any:
         torch: Any = import_module("torch")
         small = np.stack([np.asarray(Pillow.fromarray(i).resize((_SIDE, _SIDE), Pillow.Resampling.BICUBIC))
                           for i in images])
         pixels = torch.from_numpy(small).to(self._device).permute(0, 3, 1, 2).float() / 255
-        as_clip = _normalised(pixels, _CLIP)
+        as_clip = _normalised(pixels, CLIP)
         x = self._models[0].prepare_tokens(_normalised(pixels, IMAGENET))
         for block in self._models[0].blocks:
             x = block(x)

@@ -23,6 +23,7 @@ from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_state, torch_device
+from spatialbench.scorers.vision_support import check_images, load_into
 from spatialbench.scorers.weights import fetch_again
 
 __all__ = ["SPECS", "PyiqaRater"]
@@ -50,6 +51,7 @@ class PyiqaRater:
     def rate(self, images: Sequence[Image], text: str = "") -> NDArray[np.float64]:
         """[N]; raises ``InputError`` for an image that the model gives no finite score."""
         torch: Any = import_module("torch")
+        check_images(images)
 
         def work(part: Sequence[Image]) -> list[float]:
             out: list[float] = []
@@ -89,13 +91,7 @@ def _filled(entry: str, file: str, name: str, batch: int, **options: Any) -> Cal
         state = load_state(path)
         if isinstance(state.get("params"), dict):
             state = state["params"]
-        state = {k.removeprefix("module."): v for k, v in state.items()}
-        try:
-            metric.net.load_state_dict(state, strict=True)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise BackendUnavailableError(f"holds the weights of another model than {name} ({_brief(error)})",
-                                          where=str(path), todo=fetch_again(path)
-                                          ) from None
+        load_into(metric.net, {str(k).removeprefix("module."): v for k, v in state.items()}, path)
         return PyiqaRater(metric, torch_device(opening.settings), batch)
     return open
 

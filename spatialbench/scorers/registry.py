@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -165,12 +166,13 @@ class ScorerBox:
         try:
             _import_shared(spec)
             folders = {entry: verified_folder(entry, self.settings.weights) for entry in spec.weights}
-            self._open[id] = spec.open(Opening(self.settings, folders))
+            scorer = _opened(spec, Opening(self.settings, folders))
         except SpatialbenchError as error:
             self._failed[id] = str(error)
             raise
-        self._identity[id] = _identity(spec, folders) | dict(getattr(self._open[id], "identity", {}))
-        return self._open[id]
+        self._identity[id] = _identity(spec, folders) | dict(getattr(scorer, "identity", {}))
+        self._open[id] = scorer
+        return scorer
 
     @property
     def identity(self) -> dict[str, dict[str, str]]:
@@ -178,12 +180,12 @@ class ScorerBox:
         return {id: dict(v) for id, v in sorted(self._identity.items())}
 
     def close(self) -> None:
-        """Let go of all of them."""
-        for scorer in self._open.values():
-            closing = getattr(scorer, "close", None)
-            if closing is not None:
-                closing()
-        self._open.clear()
+        """Let go of all of them, also when one fails to end."""
+        with ExitStack() as all_of_them:
+            for scorer in self._open.values():
+                if (closing := getattr(scorer, "close", None)) is not None:
+                    all_of_them.callback(closing)
+            self._open.clear()
 
 
 def _import_shared(spec: ScorerSpec) -> None:
@@ -197,11 +199,37 @@ def _import_shared(spec: ScorerSpec) -> None:
         try:
             import_module(name)
         except Exception as error:
-            why = (str(error) or type(error).__name__).splitlines()[0][:200]
             raise BackendUnavailableError(
-                f"{name} is installed and cannot be imported ({why})",
+                f"{name} is installed and cannot be imported ({_first_line(error)})",
                 todo=f'Install it again, torch and torchvision of one release: pip install "spatialbench[{spec.extra}]"'
             ) from None
+
+
+def _opened(spec: ScorerSpec, opening: Opening) -> Any:
+    """What ``spec.open`` makes.
+
+    Raises
+    ------
+    BackendUnavailableError : also where a package is broken, or the model does not fit the device's memory.
+    """
+    try:
+        return spec.open(opening)
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f"one of its packages is installed and cannot be imported ({_first_line(error)})",
+            todo=f'Install it again: pip install "spatialbench[{spec.extra}]"' if spec.extra else "Install it again"
+        ) from None
+    except (RuntimeError, MemoryError) as error:
+        from spatialbench.scorers.torch_support import lacks_memory
+
+        if not (isinstance(error, MemoryError) or ("torch" in spec.packages and lacks_memory(error))):
+            raise
+        raise BackendUnavailableError(f"the device has too little memory for {spec.model}",
+                                      todo="Use another device (--device), or fewer models at a time") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def _identity(spec: ScorerSpec, folders: Mapping[str, Path]) -> dict[str, str]:

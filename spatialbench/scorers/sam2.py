@@ -21,7 +21,14 @@ from spatialbench.scorers.contract import Detection, Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.sam3 import load_processor
 from spatialbench.scorers.torch_support import in_batches, load_pretrained, torch_device
-from spatialbench.scorers.vision_support import as_tensors, check_images, checked_config
+from spatialbench.scorers.vision_support import (
+    IMAGENET,
+    as_tensors,
+    check_finite,
+    check_images,
+    check_pixels,
+    checked_config,
+)
 
 __all__ = ["SPECS", "Sam2"]
 
@@ -127,6 +134,8 @@ class _Frames(Mapping[int, Any]):
 def _detection(score: float, logits: Any, size: tuple[int, ...]) -> Detection:
     """From mask logits [1,1,h,w]."""
     torch: Any = import_module("torch")
+    check_finite(np.array(score))  # the NaN of a model that is out of order would be 0 below, and its mask empty
+    check_finite(logits)
     full = torch.nn.functional.interpolate(logits.float(), size, mode="bilinear", align_corners=False)
     return Detection(min(1.0, max(0.0, score)), (full[0, 0] > 0).cpu().numpy())
 
@@ -134,8 +143,12 @@ def _detection(score: float, logits: Any, size: tuple[int, ...]) -> Detection:
 def _open(opening: Opening) -> Sam2:
     folder, device = opening.folders[_ENTRY], torch_device(opening.settings)
     transformers: Any = import_module("transformers")
-    checked_config(folder, "sam2_video", {})
+    config = checked_config(folder, "sam2_video", {})
     images = load_processor("Sam2ImageProcessor", folder)
+    side = config.prompt_encoder_config.image_size
+    check_pixels(images, {"do_resize": True, "size": {"height": side, "width": side}, "resample": 2, "do_rescale": True,
+                          "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": IMAGENET[0],
+                          "image_std": IMAGENET[1]}, folder)
     # Frames go through the image processor too; the library's class wants one for videos all the same.
     processor = transformers.Sam2VideoProcessor(images, transformers.Sam2VideoVideoProcessor(size=dict(images.size)))
     models = [load_pretrained(kind, folder, device, dtype="float32") for kind in ("Sam2Model", "Sam2VideoModel")]

@@ -19,7 +19,15 @@ from spatialbench.errors import BackendUnavailableError, UsageError
 from spatialbench.scorers.contract import Detection, Image
 from spatialbench.scorers.registry import Opening, ScorerSpec
 from spatialbench.scorers.torch_support import in_batches, load_pretrained, torch_device
-from spatialbench.scorers.vision_support import as_tensors, check_images, check_texts, checked_config, refuse
+from spatialbench.scorers.vision_support import (
+    as_tensors,
+    check_finite,
+    check_images,
+    check_pixels,
+    check_texts,
+    checked_config,
+    refuse,
+)
 
 __all__ = ["FLOOR", "SPECS", "Sam3", "load_processor"]
 
@@ -69,6 +77,8 @@ class Sam3:
             out = self._model(pixel_values=inputs["pixel_values"].to(self._device),
                               input_ids=words["input_ids"].expand(n, -1),
                               attention_mask=words["attention_mask"].expand(n, -1))
+            for values in (out.pred_logits, out.presence_logits, out.pred_masks):
+                check_finite(values)  # NaN is above no threshold, and would be an image without the object
             found = self._processor.post_process_instance_segmentation(
                 out, threshold=FLOOR, mask_threshold=_MASK_CUT, target_sizes=[i.shape[:2] for i in part])
             return [_best_first(f["scores"], f["masks"]) for f in found]
@@ -99,10 +109,14 @@ def load_processor(kind: str, folder: Path, **options: Any) -> Any:
 def _open(opening: Opening) -> Sam3:
     folder, device = opening.folders["sam3"], torch_device(opening.settings)
     try:
-        checked_config(folder, "sam3_video", {})  # published together with its tracker
+        config = checked_config(folder, "sam3_video", {}).detector_config  # published together with its tracker
     except BackendUnavailableError:
-        checked_config(folder, "sam3", {})
+        config = checked_config(folder, "sam3", {})
     processor = load_processor("Sam3Processor", folder)
+    side = config.vision_config.backbone_config.image_size
+    check_pixels(processor.image_processor, {
+        "do_resize": True, "size": {"height": side, "width": side}, "resample": 2, "do_rescale": True,
+        "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}, folder)
     return Sam3(load_pretrained("Sam3Model", folder, device, dtype="float32"), processor, device)
 
 

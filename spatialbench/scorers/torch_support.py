@@ -11,7 +11,7 @@ from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.settings import ScorerSettings
 from spatialbench.scorers.weights import fetch_again
 
-__all__ = ["in_batches", "load_pretrained", "load_state", "quiet_transformers", "torch_device"]
+__all__ = ["in_batches", "lacks_memory", "load_pretrained", "load_state", "quiet_transformers", "torch_device"]
 
 T = TypeVar("T")
 
@@ -52,16 +52,32 @@ def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], list
         part = items[at:at + size]
         try:
             with torch.inference_mode():
-                out += work(part)
-        except torch.cuda.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            if len(part) == 1:
-                raise BackendUnavailableError("the device has too little memory for one image",
-                                              todo="Use another device (--device)") from None
-            size = max(1, len(part) // 2)
+                done = work(part)
+        except (RuntimeError, MemoryError) as error:
+            if not lacks_memory(error):
+                raise
+            done = None
+        if done is not None:
+            out += done
+            at += len(part)
             continue
-        at += len(part)
+        # Not where the error is handled: it holds on to the tensors of the frames that it came through.
+        torch.cuda.empty_cache()
+        if len(part) == 1:
+            raise BackendUnavailableError("the device has too little memory for one image",
+                                          todo="Use another device (--device)")
+        size = max(1, len(part) // 2)
     return out
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether torch, on whatever device, says by this error that memory is used up."""
+    torch: Any = import_module("torch")
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("out of memory", "can't allocate memory", "not enough memory",
+                                          "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"))
 
 
 def quiet_transformers() -> Any:
@@ -87,6 +103,8 @@ def load_pretrained(kind: str, folder: Path, device: Any, **options: Any) -> Any
         model, info = getattr(transformers, kind).from_pretrained(
             folder, local_files_only=True, output_loading_info=True, **options)
     except Exception as error:
+        if lacks_memory(error):  # no fault of the weights
+            raise
         raise BackendUnavailableError(
             f"the weights cannot be loaded as {kind} ({_first_line(error)})", where=str(folder),
             todo=fetch_again(folder)) from None
@@ -113,6 +131,8 @@ def load_state(path: Path, device: Any = "cpu") -> dict[str, Any]:
         else:
             state = import_module("torch").load(path, map_location=device, weights_only=True)
     except Exception as error:
+        if lacks_memory(error):
+            raise
         raise BackendUnavailableError(f"holds no tensors that can be read ({_first_line(error)})", where=str(path),
                                       todo=fetch_again(path)) from None
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):

@@ -14,11 +14,13 @@ from spatialbench.errors import BackendUnavailableError, InputError
 from spatialbench.scorers.contract import Image
 from spatialbench.scorers.weights import fetch_again
 
-__all__ = ["IMAGENET", "as_tensors", "check_images", "check_pairs", "check_texts", "checked_config", "load_into",
-           "refuse", "stacked"]
+__all__ = ["CLIP", "IMAGENET", "as_tensors", "check_characters", "check_finite", "check_images", "check_pairs",
+           "check_pixels", "check_texts", "checked_config", "load_into", "refuse", "stacked"]
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and deviation of R, G, B in [0,1]."""
+CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+"""The same of OpenAI's CLIP, and of models that begin with its pictures."""
 _MOST_ELONGATED = 100
 """Long side over short side, up to which an image is resized by its short side: 64 of them are then 1 GB."""
 
@@ -64,16 +66,31 @@ def check_texts(tokenizer: Any, texts: Sequence[str], model: str) -> list[int]:
 
     Raises
     ------
-    InputError : a text holds a mark of the model's own, behind which it would not read on.
+    InputError : a text holds a mark of the model's own, behind which it would not read on, or half a character.
     """
     lengths = []
     for text in texts:
+        check_characters(text)
         ids = tokenizer(text, verbose=False)["input_ids"]
         if marks := set(ids[1:-1]) & set(tokenizer.all_special_ids):
             raise InputError(f"the text holds '{tokenizer.convert_ids_to_tokens(min(marks))}', which is a mark of "
                              f"{model}'s own", todo="Take it out")
         lengths.append(len(ids))
     return lengths
+
+
+def check_characters(text: str) -> None:
+    """That a text is Unicode: JSON can name half of a pair of surrogates, which tokenizers choke on.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"character {error.start} of the text is half of a pair of surrogates",
+                         todo="Write the whole character") from None
 
 
 def as_tensors(images: Sequence[Image]) -> list[Any]:
@@ -90,10 +107,21 @@ def stacked(vectors: Sequence[NDArray[np.float32]], *shape: int) -> NDArray[np.f
     BackendUnavailableError : a value that is not finite.
     """
     out = np.stack(vectors).astype(np.float32, copy=False) if vectors else np.zeros((0, *shape), np.float32)
-    if not np.isfinite(out).all():
+    check_finite(out)
+    return out
+
+
+def check_finite(values: Any) -> None:
+    """That what a model gave, an array or a tensor, is all numbers: compared with a threshold NaN would be "no".
+
+    Raises
+    ------
+    BackendUnavailableError
+    """
+    finite = np.isfinite(values) if isinstance(values, np.ndarray) else import_module("torch").isfinite(values)
+    if not finite.all():
         raise BackendUnavailableError("the model gave values that are not finite",
                                       todo="Check the weights (spatialbench weights verify) or use another device")
-    return out
 
 
 def refuse(what: str, where: Path | str) -> BackendUnavailableError:
@@ -131,6 +159,22 @@ def checked_config(folder: Path, kind: str, wanted: Mapping[str, Any], part: str
             raise refuse(f"the weights are of another model: {name} is {getattr(inner, name, None)}, not {value}",
                          folder)
     return config
+
+
+def check_pixels(processor: Any, wanted: Mapping[str, Any], folder: Path) -> None:
+    """That an image processor of transformers, as it was read from a folder, has these settings.
+
+    Raises
+    ------
+    BackendUnavailableError
+    """
+    found = processor.to_dict()
+    for name, value in wanted.items():
+        is_ = found.get(name)
+        is_ = tuple(is_) if isinstance(is_, list) else is_
+        near = name == "rescale_factor" and isinstance(is_, float) and abs(is_ - value) < 1e-9
+        if is_ != value and not near:
+            raise refuse(f"the image processor's {name} is {is_}, not {value}", folder)
 
 
 def load_into(module: Any, state: Mapping[str, Any], where: Path, *, assign: bool = False) -> None:

@@ -77,8 +77,8 @@ class Support:
     height : median height of the surface.
     plane : (a, b, c) of z = a x + b y + c fitted to it.
     area : square metres.
-    source : ``case`` or ``found``.
-    confidence : 0 to 1; 1 for a case's own.
+    source : ``case``, ``user`` (a polygon given to ``place``) or ``found``.
+    confidence : 0 to 1; 1 for a case's or a user's own.
     note : how it was found, in words.
     cells : [K,3] float64: XY centres and height of the grid cells that make it up.
     cell : their spacing, m.

@@ -104,8 +104,10 @@ def validate_strict(model: type[M], data: dict[str, Any], where: str) -> M:
             todo = f"Did you mean '{near[0]}'?" if near else f"Known keys: {', '.join(known)}"
             raise ConfigError(f"unknown key '{key}'", where=where, todo=todo) from None
         message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"key '{key}': {message} (got {reprlib.repr(first.get('input')):.60})" if key else message,
-                          where=where, todo="Correct the value") from None
+        # What is given in place of a missing key is all that is around it.
+        got = "" if first["type"] == "missing" else f" (got {reprlib.repr(first.get('input')):.60})"
+        raise ConfigError(f"key '{key}': {message}{got}" if key else message, where=where,
+                          todo="Correct the value" if got else "Add the key") from None
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> set[str]:

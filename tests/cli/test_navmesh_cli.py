@@ -15,7 +15,7 @@ from PIL import Image
 from spatialbench.cli.navmesh import navmesh
 from spatialbench.errors import CorruptInputError, EmptyWorldError, MissingInputError, UsageError
 from spatialbench.physics.navmesh import navmesh_backend_status
-from spatialbench.report.raster import AREA_COLORS
+from spatialbench.report.raster import AREA_COLORS, FOOTPRINT_COLOR
 from tests.analytic import Soup, write_glb
 from tests.splats import splat_mesh
 
@@ -175,6 +175,62 @@ def test_words_and_files(two_pieces: Path, tmp_path: Path) -> None:
     assert abs(bottom - (24 + 2.5 * 1000 / 7)) < 10
 
 
+def colour_at(plan: np.ndarray, x: float, y: float, x0: float, y1: float, metre: float) -> np.ndarray:
+    """Of the picture of a Z-up mesh whose plan begins at (x0, y1), with so many pixels to a metre."""
+    return plan[round(24 + (y1 - y) * metre), round(24 + (x - x0) * metre)]
+
+
+def on_paper(colour: tuple[int, ...]) -> np.ndarray:
+    return np.array(colour[:3]) * colour[3] / 255 + np.array([250, 250, 248]) * (1 - colour[3] / 255)
+
+
+def test_each_colour_of_the_picture_is_in_the_legend_once(tmp_path: Path) -> None:
+    """Seven islands, 1 m apart and ever smaller: four with colours of their own, three in the neutral one."""
+    widths = [3.0 - 0.2 * k for k in range(7)]
+    left = [sum(widths[:k]) + k for k in range(7)]
+    v = [(x + a * w, 2.0 * b, 0) for x, w in zip(left, widths, strict=True)
+         for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))]
+    path = obj(tmp_path / "islands.obj", v, [tuple(range(4 * k, 4 * k + 4)) for k in range(7)])
+    done = run(path, "--up", "z", "-o", tmp_path / "o", "--json")
+    assert done.exit_code == 0, done.exception
+    metre = 1000 / (left[-1] + widths[-1])
+    plan = pixels(tmp_path / "o")
+    seen = [colour_at(plan, x + w / 2, 1.0, 0.0, 2.0, metre) for x, w in zip(left, widths, strict=True)]
+    for k, colour in enumerate(AREA_COLORS):
+        np.testing.assert_allclose(seen[k], on_paper(colour), atol=2)
+    assert (seen[4] == seen[5]).all() and (seen[5] == seen[6]).all()
+    known = [on_paper(c) for c in (*AREA_COLORS, FOOTPRINT_COLOR)]
+    assert min(np.abs(seen[4] - c).max() for c in known) > 25
+    with Image.open(tmp_path / "o" / "navmesh.png") as picture:
+        legend = np.asarray(picture.convert("RGB")).astype(int)[:, 1048:]
+    for swatch in (*seen[:5], on_paper(FOOTPRINT_COLOR)):
+        assert (np.abs(legend - swatch).max(axis=2) < 2).sum() > 200, "a swatch of 21 x 13 pixels"
+
+
+def test_start_and_goal_are_drawn_where_there_is_no_path(two_pieces: Path, tmp_path: Path) -> None:
+    done = run(two_pieces, "--up", "z", "-o", tmp_path / "o", "--from", "0.5,0.5", "--to", "6,1")
+    assert "path:       start and goal are not connected" in done.stdout
+    plan, metre = pixels(tmp_path / "o"), 1000 / 7
+    np.testing.assert_allclose(colour_at(plan, 0.5, 0.5, 0.0, 3.0, metre), [250, 250, 248], atol=2)  # a white middle
+    np.testing.assert_allclose(colour_at(plan, 6.0, 1.0, 0.0, 3.0, metre), [30, 60, 200], atol=2)
+    # No line: blue are the two marks alone, 6 pixels in radius.
+    blue = np.argwhere(np.abs(plan - [30, 60, 200]).max(axis=2) < 40)
+    ends = np.array([[24 + 2.5 * metre, 24 + 0.5 * metre], [24 + 2.0 * metre, 24 + 6.0 * metre]])
+    assert (np.linalg.norm(blue[:, None] - ends, axis=2).min(axis=1) < 9).all()
+    far = run(two_pieces, "--up", "z", "-o", tmp_path / "far", "--from", "0.5,0.5", "--to", "9,1")
+    assert far.exit_code == 0, far.exception
+    # The goal is where the legend is, and is said there instead of drawn.
+    blue = np.argwhere(np.abs(pixels(tmp_path / "far") - [30, 60, 200]).max(axis=2) < 40)
+    assert (np.linalg.norm(blue - ends[0], axis=1) < 9).all()
+
+
+def test_no_name_steers_the_terminal(tmp_path: Path) -> None:
+    done = run(slab(tmp_path / "a\x1b[31m.obj", 4, 3), "--up", "z")
+    assert done.exit_code == 0, done.exception
+    assert done.stdout.startswith("a [31m.obj: Z up")
+    assert "\x1b" not in done.stdout
+
+
 def test_a_y_up_mesh_is_seen_from_above_too(tmp_path: Path) -> None:
     """x right and z down the page: a floor at x < 0, z < 0 beside the origin's is at the upper left."""
     v = [(0, 0, 0), (4, 0, 0), (4, 0, 4), (0, 0, 4), (-3, 0, -3), (-1, 0, -3), (-1, 0, -1), (-3, 0, -1)]
@@ -245,6 +301,9 @@ def test_refusals(tmp_path: Path) -> None:
     assert isinstance(half.exception, UsageError)
     assert json.loads(half.stdout)["error"]["where"] == "--from, --to"
     assert isinstance(run(good, "-o", good).exception, UsageError)
+    splats = run(good, "--max-splats", 3).exception
+    assert isinstance(splats, UsageError)
+    assert splats.where == "--max-splats"
     for arguments, words in ((("--from", "1,1,1", "--to", "2,2"), "is not two numbers"),
                              (("--from", "nan,1", "--to", "2,2"), "finite"), (("--up", "x"), "'x' is not one of"),
                              (("--profile", "habitat-9"), "habitat-0.3.3"), (("--backend", "detour"), "recast-system")):

@@ -226,7 +226,7 @@ def test_supports_are_found_chosen_and_named(room: Path) -> None:
 def test_a_polygon_of_the_user_in_space_or_in_the_view(room: Path) -> None:
     # Half of the large table, in the file's frame: x, up, -y.
     half = answer(room, *ROOM, "--support", "-0.6,0.75,-0.6 0,0.75,-0.6 0,0.75,-1.4 -0.6,0.75,-1.4")
-    assert (half["support"]["id"], half["support"]["source"]) == ("given", "case")
+    assert (half["support"]["id"], half["support"]["source"]) == ("given", "user")
     assert half["support"]["area"] == pytest.approx(0.48, rel=0.02)
     assert max(t["release_centre"][0] for t in half["trials"]) < -0.1
     crossed = answer(room, *ROOM, "--support", "-0.6,0.75,-0.6 0.6,0.75,-1.4 0.6,0.75,-0.6 -0.6,0.75,-1.4")
@@ -250,19 +250,37 @@ def test_a_polygon_of_the_user_in_space_or_in_the_view(room: Path) -> None:
     corners = [f"{0.5 + k * x / d:.6f},{0.5 + k * 0.85 / d:.6f}" for x, d in ((-0.3, 1.8), (0.3, 1.8), (0.3, 2.2),
                                                                              (-0.3, 2.2))]
     view = answer(room, *ROOM, "--support", " ".join(corners))
-    assert view["support"]["source"] == "case"
+    assert view["support"]["source"] == "user"
     assert view["support"]["height"] == pytest.approx(-0.85, abs=2e-3)
     assert view["support"]["area"] == pytest.approx(0.6 * 0.4, rel=0.05)
 
 
+def test_who_named_the_support_is_said_as_it_is(room: Path, tmp_path: Path) -> None:
+    corners = [[-0.6, 0.75, -0.6], [0, 0.75, -0.6], [0, 0.75, -1.4], [-0.6, 0.75, -1.4]]
+    (tmp_path / "case.yaml").write_text(f"id: half\nsupport: {{label: left, polygon: {corners}}}\n")
+    short = (*ROOM, "--set", "placement.trials=1", "-o", tmp_path / "out")
+    for more, source, words in ((("--case", tmp_path / "case.yaml"), "case", "left (named by the case"),
+                                (("--support", " ".join(",".join(map(str, c)) for c in corners)), "user",
+                                 "given (given by --support")):
+        done = call(room, *short, *more)
+        assert done.exit_code == 0, done.exception
+        assert f"support: {words}" in done.stdout
+        said = json.loads((tmp_path / "out" / "place.json").read_text())
+        assert (said["support"]["source"], said["support_rule"]) == (source, "")
+        assert said["supports"][0]["source"] == source
+
+
 @pytest.mark.parametrize(("text", "error"), [
-    ("1,2,3 4,5", "mixes corners"), ("1,2,x 1,2,3 4,5,6", "no polygon"), ("0.1,0.1 0.2,0.2", "three corners"),
-    ("2,0 3,0 3,1", "less than or equal to 1"), ("nan,0,0 1,0,0 1,1,0", "finite")])
+    ("1,2,3 4,5", "mixes corners"), ("1,2,x 1,2,3 4,5,6", "no polygon: could not convert string to float: 'x'"),
+    ("0.1,0.1 0.2,0.2", "no polygon: a support polygon needs at least three corners"),
+    ("2,0 3,0 3,1", "corner 1: Input should be less than or equal to 1"), ("0,0 1,0 1,7", "corner 3: .* equal to 1"),
+    ("nan,0,0 1,0,0 1,1,0", "corner 1: .*finite")])
 def test_corners_that_are_no_polygon(text: str, error: str) -> None:
     from spatialbench.runs.place import parse_support
 
-    with pytest.raises(UsageError, match=error):
+    with pytest.raises(UsageError, match=error) as refused:
         parse_support(text)
+    assert "pydantic" not in str(refused.value)
 
 
 BAD = [
@@ -307,6 +325,48 @@ def test_a_file_that_is_no_json(tmp_path: Path, text: str) -> None:
         read_trials(tmp_path)
 
 
+def test_a_bad_trial_is_named_and_not_poured_out(tmp_path: Path) -> None:
+    from spatialbench.runs.place_file import read_trials
+
+    good = {"id": 11, "release_centre": [0, 0, 1], "surface_z": 0, "expect": {"success": True}}
+    for bad, words in (({**good, "surface_z": "high"}, ["trials.1 (id 11)", "'surface_z'", "(got 'high')"]),
+                       ({k: v for k, v in good.items() if k != "surface_z"}, ["trials.1 (id 11)",
+                                                                             "'surface_z' is missing"]),
+                       ({**good, "quaternion_xyzw": [0, 0, 0, 2]}, ["(id 11)", "'quaternion_xyzw'", "[0, 0, 0, 2]"]),
+                       ({**good, "id": "first"}, ["trials.1: key 'id'", "(got 'first')"])):
+        with pytest.raises(ConfigError) as refused:
+            read_trials(trials(tmp_path / "t.json", trials=[{**good, "id": 3}, bad]))
+        for word in words:
+            assert word in str(refused.value)
+        assert "expect" not in str(refused.value)
+        assert len(str(refused.value)) < len(str(tmp_path)) + 200
+
+
+def test_the_note_about_another_mesh_compares_names_and_shows_them_plainly(tmp_path: Path) -> None:
+    world, path = table(tmp_path / "table.obj"), tmp_path / "t.json"
+    for mesh in ("/else/where/table.obj", "C:\\else\\table.obj", "table.obj"):
+        assert answer(world, "--trials", trials(path, mesh=mesh, steps=1), "--workers", 0)["warnings"] == []
+    done = call(world, "--trials", trials(path, mesh="\x1b[31mred.obj\r", steps=1), "--workers", 0,
+                "-o", tmp_path / "out")
+    assert "warning: the trials were made for ' [31mred.obj '" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_nothing_is_cut_where_the_output_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    # The plate falls beside the table, and is measured from 59 km above.
+    path = trials(tmp_path / "t.json", steps=1, mesh="a name of a mesh that is longer than forty columns are.obj",
+                  trials=[{"id": 4, "release_centre": [5.0, 0.0, 0.75], "surface_z": 59348.25}])
+    done = call(table(tmp_path / "table.obj"), "--trials", path, "--workers", 0, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.exception
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("    4")]
+    # Its underside is 10 mm below its centre, which falls less than 0.1 mm in a step: 59348.25 - 0.74 m.
+    assert row.split("  ") [2:3] == ["4"] and "dropped, outside" in row and " 59347510." in row
+    assert "\u2026" not in done.stdout
+    assert any("longer than forty columns are.obj'" in line for line in done.stdout.splitlines())
+
+
 def test_a_boundary_that_crosses_itself_counts_with_a_word(tmp_path: Path) -> None:
     path = trials(tmp_path / "t.json", support_boundary=[[-0.6, -0.4], [0.6, 0.4], [0.6, -0.4], [-0.6, 0.4]],
                   steps=24, trials=[{"id": i, "release_centre": [x, y, 0.77], "surface_z": 0.75}
@@ -341,6 +401,9 @@ def test_a_world_that_cannot_be_placed_on(tmp_path: Path) -> None:
     assert isinstance(call(tmp_path / "none.obj", "--trials", path).exception, MissingInputError)
     assert isinstance(call(table(tmp_path / "table.obj"), "--trials", path, "--up", "+Y").exception, UsageError)
     assert isinstance(call(table(tmp_path / "table.obj"), "--trials", path, "--support", "0").exception, UsageError)
+    splats = call(table(tmp_path / "table.obj"), "--trials", path, "--max-splats", "3").exception
+    assert isinstance(splats, UsageError)
+    assert splats.where == "--max-splats"
 
 
 @pytest.mark.parametrize(("arguments", "kind"), [
@@ -373,6 +436,11 @@ def test_a_urdf_becomes_one_body(tmp_path: Path) -> None:
     assert o.hull[:, 2].min() == pytest.approx(-centre[2], abs=1e-9)
     assert o.hull[:, 0].max() == pytest.approx(0.07 - centre[0], abs=1e-6)
     assert o.hull[:, 2].max() == pytest.approx(0.1 - centre[2], abs=1e-9)
+    assert "Z up as URDF files are" in o.note
+    turned = read_object(str(tmp_path / "cup.urdf"), PlacementSettings(), up="y")  # (x, y, z) -> (x, -z, y)
+    assert turned.mass == o.mass
+    np.testing.assert_allclose(sorted((turned.hull @ [[1, 0, 0], [0, 0, -1], [0, 1, 0]]).tolist()),
+                               sorted(o.hull.tolist()), atol=1e-9)
     found = answer(table(tmp_path / "table.obj"), "--trials", trials(tmp_path / "t.json", trials=[
         {"id": 0, "release_centre": [0, 0, 0.75 + 0.01 + 0.02], "surface_z": 0.75}]), "--workers", 0,
         "--object", tmp_path / "cup.urdf")
@@ -410,7 +478,30 @@ def test_an_obj_stands_on_its_y_axis_and_weighs_what_its_hull_holds(tmp_path: Pa
     assert np.ptp(o.hull, axis=0) == pytest.approx([0.1, 0.2, 0.3])
     assert o.mass == pytest.approx(500 * 0.1 * 0.2 * 0.3)
     assert read_object(str(tmp_path / "box.obj"), PlacementSettings(), mass=2.0).mass == 2.0
+    assert "Y up as obj files are" in o.note
+    lying = read_object(str(tmp_path / "box.obj"), PlacementSettings(), up="z")
+    assert np.ptp(lying.hull, axis=0) == pytest.approx([0.1, 0.3, 0.2])
+    assert "Z up by --object-up" in lying.note
+    assert read_object(str(tmp_path / "box.obj"), PlacementSettings(), up="y").hull == pytest.approx(o.hull)
     with pytest.raises(MissingInputError):
         read_object(str(tmp_path / "none.obj"), PlacementSettings())
     with pytest.raises(UsageError, match="fixed"):
         read_object("mug", PlacementSettings(), mass=2.0)
+    with pytest.raises(UsageError, match="--object-up: 'mug'"):
+        read_object("mug", PlacementSettings(), up="z")
+
+
+def test_a_flat_object_lies_with_the_up_axis_that_is_said(tmp_path: Path) -> None:
+    v, f = join(box(-0.1, -0.1, 0, 0.1, 0.1, 0.02))  # 2 cm thick along the file's Z
+    flat = write_obj(tmp_path / "flat.obj", v, f)
+    # Its centre is 10 mm above its underside, and 100 mm when it stands on edge: it then begins inside of the table.
+    path = trials(tmp_path / "t.json", steps=240,
+                  trials=[{"id": 0, "release_centre": [0, 0, 0.75 + 0.01 + 0.01], "surface_z": 0.75}])
+    lying = answer(table(tmp_path / "table.obj"), "--trials", path, "--workers", 0, "--object", flat,
+                   "--object-up", "z")
+    assert lying["trials"][0]["success"] is True
+    assert lying["trials"][0]["rest_centre"][2] == pytest.approx(0.76, abs=1e-3)
+    assert "Z up" in lying["object_note"]
+    on_edge = answer(table(tmp_path / "table.obj"), "--trials", path, "--workers", 0, "--object", flat)
+    assert "initial_penetration" in on_edge["trials"][0]["reasons"]
+    assert "Y up" in on_edge["object_note"]

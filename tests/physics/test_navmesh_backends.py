@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sys
@@ -18,13 +19,16 @@ from spatialbench.physics.navmesh import (
     _habitat,
     _recipe,
     _system,
+    _voxels,
+    _wasm,
+    _wasm_engine,
     build_navmesh,
     navmesh_backend_names,
     navmesh_backend_status,
     rasterise,
 )
 from spatialbench.physics.navmesh._engine import ModuleFailure
-from spatialbench.physics.navmesh._voxels import raster_work
+from spatialbench.physics.navmesh._voxels import raster_work, span_bound
 from spatialbench.physics.navmesh._wasm_engine import WasmEngine
 from spatialbench.types import NavMeshSettings
 from tests.physics.test_navmesh import OWN, PROFILES, SHARED_CASES, read_obj, room, slab
@@ -179,6 +183,69 @@ def test_raster_work_counts_the_boxes_of_triangles():
     y_up = v[:, [0, 2, 1]].astype(np.float32)
     assert raster_work(y_up, np.array(f), np.float32(0.05)) == pytest.approx(2 * 81 * 41, rel=1e-5)
     assert raster_work(y_up * 1e30, np.array(f), np.float32(0.05)) > 1e60
+
+
+def storeys(count: int, side: float) -> tuple[np.ndarray, np.ndarray]:
+    """Floors of side x side m, 2 m apart."""
+    v, f = slab(side, side)
+    return (np.vstack([v + [0, 0, 2 * k] for k in range(count)]),
+            np.vstack([np.array(f) + 4 * k for k in range(count)]))
+
+
+@needs_system
+def test_what_the_modules_heap_refuses_never_reaches_the_system_library(monkeypatch):
+    # 8 floors of 1200 x 1200 cells at 0.05 m are 11.5 million spans of 8 bytes: 92 MB, of 67 MB; a sixteenth at 0.2 m.
+    monkeypatch.setattr(_wasm_engine, "Instance", functools.partial(_wasm.Instance, heap_limit=1 << 26))
+    for module in (_voxels, _recipe):
+        monkeypatch.setattr(module, "HEAP_LIMIT", 1 << 26)
+    rasterised = []
+    original = _system.SystemEngine.call
+
+    def call(self, step, *args):
+        if step == "rasterizeTriangles":
+            rasterised.append(step)
+        return original(self, step, *args)
+    monkeypatch.setattr(_system.SystemEngine, "call", call)
+    s = NavMeshSettings(cell_sizes=(0.05, 0.2))
+    theirs = build_navmesh(*storeys(8, 60.0), s, backend="recast-system")
+    assert [(a.ok, a.stage, a.cause) for a in theirs.attempts] == [(False, "rasterise", "build_failed"),
+                                                                  (True, "", "")]
+    assert len(rasterised) == 1, "only at 0.2 m"
+    for words in ("0.0625 GiB", "voxels of 0.05 m", "--scale METRES"):
+        assert words in theirs.attempts[0].reason
+    same(build_navmesh(*storeys(8, 60.0), s), theirs)
+
+
+@needs_system
+def test_what_might_not_fit_and_does_is_built_all_the_same(monkeypatch):
+    monkeypatch.setattr(_voxels, "HEAP_LIMIT", 4 * 40 * 40)  # No room by the bound, though the module has enough.
+    opened = []
+
+    def engine(metered):
+        opened.append(metered)
+        return WasmEngine(metered)
+    monkeypatch.setattr(_wasm_engine, "WasmEngine", engine)
+    built = build_navmesh(*slab(4, 4), backend="recast-system")
+    assert opened == [True]
+    monkeypatch.undo()
+    same(built, build_navmesh(*slab(4, 4)))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(*[st.floats(-20, 20, width=32)] * 6), min_size=1, max_size=5))
+def test_no_triangle_touches_more_columns_than_the_bound_says(triangles):
+    import shapely
+
+    plan = np.array(triangles, np.float32).reshape(-1, 2)
+    v = np.column_stack([plan[:, 0], np.zeros(len(plan)), plan[:, 1]]).astype(np.float32)
+    corner = np.stack(np.meshgrid(np.arange(-21, 21), np.arange(-21, 21)), -1).reshape(-1, 2)
+    columns = shapely.box(*corner.T, *(corner.T + 1))
+    touched = 0
+    for t in plan.reshape(-1, 3, 2).astype(float):
+        # A common edge is no common area; a triangle without area is a line, which lies in the same columns.
+        shape = shapely.Polygon(t) if shapely.Polygon(t).area > 1e-9 else shapely.LineString(t)
+        touched += int((shapely.intersects(columns, shape) & ~shapely.touches(columns, shape)).sum())
+    assert touched <= span_bound(v, np.arange(len(v)).reshape(-1, 3), np.float32(1.0))
 
 
 def test_a_floater_200_m_away_is_slow_but_harmless():

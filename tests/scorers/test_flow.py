@@ -15,6 +15,7 @@ from spatialbench.scorers import registry
 from spatialbench.scorers.flow import DisFlow
 from spatialbench.scorers.registry import ScorerBox
 from spatialbench.scorers.settings import ScorerSettings
+from tests.scorers.tiny_vision import out_of_order
 
 FILE = "raft_large_C_T_V1-22a6c225.pth"
 WIDTH, HEIGHT = 640, 360
@@ -70,6 +71,16 @@ def test_dis_on_known_motions(matrix, shift):
     assert error[seen].mean() < 0.15
     if not shift[0] and np.array_equal(matrix, np.eye(2)):
         assert not found.any()
+
+
+def test_dis_weighs_red_more_than_blue():
+    """Red (0.299 of gray) goes to the right by 4 pixels, blue (0.114), another texture, to the left."""
+    y, x = np.mgrid[:HEIGHT, :WIDTH].astype(float)
+    first, second = (np.stack([scene(x - k, y)[..., 0], np.full((HEIGHT, WIDTH), 90, np.uint8),
+                               scene(y + 500, x + k)[..., 0]], axis=2) for k in (0, 4))
+    found = DisFlow().flow(first, second)[40:-40, 40:-40]
+    assert abs(float(np.median(found[..., 0])) - 4) < 1
+    assert abs(float(np.median(found[..., 1]))) < 1
 
 
 def test_dis_is_the_same_for_any_number_of_threads():
@@ -146,7 +157,8 @@ def direct(weights):
 
 def pair(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     y, x = np.mgrid[:height, :width].astype(float)
-    return scene(x, y), scene(x - 2, y + 1)
+    colour = np.array([1.0, 0.7, 0.4])  # the channels are told apart
+    return tuple((colour * scene(*at)).astype(np.uint8) for at in ((x, y), (x - 2, y + 1)))
 
 
 def close(found: np.ndarray, expected: np.ndarray) -> bool:
@@ -165,6 +177,11 @@ def test_raft_is_torchvisions_on_images_padded_as_its_authors_do(raft, direct):
     assert close(found, direct(*padded)[14:-14, 2:-3])
 
 
+def test_raft_out_of_order(raft):
+    with out_of_order(raft._model), pytest.raises(BackendUnavailableError, match="not finite"):
+        raft.flow(*pair(16, 16))
+
+
 def test_raft_on_one_pixel(raft):
     found = raft.flow(np.zeros((1, 1, 3), np.uint8), np.full((1, 1, 3), 255, np.uint8))
     assert found.shape == (1, 1, 2)
@@ -174,6 +191,12 @@ def test_raft_on_one_pixel(raft):
 def test_raft_between_two_sizes(raft):
     with pytest.raises(UsageError, match="one size"):
         raft.flow(np.zeros((8, 8, 3), np.uint8), np.zeros((8, 9, 3), np.uint8))
+
+
+def test_images_that_are_none():
+    for wrong in (np.zeros((20, 20, 3)), np.zeros((20, 20), np.uint8), np.zeros((20, 20, 4), np.uint8)):
+        with pytest.raises(ValueError, match="not uint8"):
+            DisFlow().flow(wrong, wrong)
 
 
 def settings_at(folder: Path) -> ScorerSettings:

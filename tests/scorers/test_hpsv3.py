@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from spatialbench.scorers.hpsv3_prompt import FILE, Template, read_template
 from spatialbench.scorers.registry import ScorerBox, scorer_status
 from spatialbench.scorers.settings import ScorerSettings
 from tests.scorers import test_hpsv3_golden as golden
-from tests.scorers.tiny_vision import forget_pins
+from tests.scorers.tiny_vision import forget_pins, out_of_order
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")  # before anything looks for it: see tests/shim
@@ -149,6 +150,14 @@ def test_sizes_by_hand(size: tuple[int, int], tokens: tuple[int, int]) -> None:
     assert hpsv3.target_size(*size[::-1]) == (28 * tokens[1], 28 * tokens[0])
 
 
+def test_no_picture_is_resized_twice(exact: hpsv3.HPSv3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever limits the folder's settings have, which are Qwen2-VL's."""
+    before = exact.rate(IMAGES[:1], "x")
+    pixels = exact._processor.image_processor
+    monkeypatch.setattr(pixels, "size", type(pixels.size)(shortest_edge=56 * 56, longest_edge=112 * 112))
+    assert (exact.rate(IMAGES[:1], "x") == before).all()
+
+
 def test_pictures_that_are_awkward(exact: hpsv3.HPSv3) -> None:
     frozen = golden.image(30, 40)
     frozen.setflags(write=False)
@@ -171,6 +180,13 @@ def test_texts_that_are_refused(exact: hpsv3.HPSv3) -> None:
     assert np.isfinite(exact.rate(IMAGES[:1], "a" * 1000)).all()
 
 
+def test_a_reward_that_is_no_number_and_a_text_that_is_no_unicode(exact: hpsv3.HPSv3) -> None:
+    with out_of_order(exact._backbone), pytest.raises(BackendUnavailableError, match="not finite"):
+        exact.rate(IMAGES[3:4], "x")
+    with pytest.raises(InputError, match="character 2 of the text"):
+        exact.rate(IMAGES[3:4], "a \ud800 b")
+
+
 def test_the_prompt_is_read_and_never_run(tmp_path: Path) -> None:
     good = f"INSTRUCTION = {golden.INSTRUCTION!r}\nprompt_with_special_token = {golden.QUESTION!r}\n"
     path = tmp_path / FILE
@@ -190,8 +206,8 @@ def test_the_prompt_is_read_and_never_run(tmp_path: Path) -> None:
         read_template(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("fault", ["truncated", "no-file", "pickle", "base", "words", "missing", "more", "head",
-                                   "rows"])
+@pytest.mark.parametrize("fault", ["truncated", "no-file", "pickle", "base", "words", "pixels", "missing", "more",
+                                   "head", "rows"])
 def test_files_that_are_not_hpsv3_are_refused(weights: Path, tmp_path: Path, fault: str) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -215,6 +231,10 @@ def test_files_that_are_not_hpsv3_are_refused(weights: Path, tmp_path: Path, fau
     elif fault == "words":
         (base / "tokenizer.json").write_text("{")
         why = "Qwen2VLProcessor cannot be loaded"
+    elif fault == "pixels":
+        path = base / "preprocessor_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"image_mean": [0.5, 0.5, 0.5]}))
+        why = "the image processor's image_mean is"
     else:
         if fault == "missing":
             del state["visual.blocks.1.attn.qkv.bias"]

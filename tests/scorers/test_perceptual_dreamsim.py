@@ -67,6 +67,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
             tower = make()
             tower.pos_drop = torch.nn.LayerNorm(24)
             state = drawn(tower).state_dict() | {"proj": torch.randn(24, 20)}
+            for part in ("patch_embed.proj.weight", "patch_embed.proj.bias", "pos_embed", "cls_token"):
+                state[part] = state[part] * 0.002  # so small that the first norm's epsilon counts
             torch.save({"state_dict": state}, cache / f"{name}_pretrain.pth.tar")
         head = {f"module.head.mlp.{k}.{n}": torch.zeros(1) for k in (0, 2, 4) for n in ("weight", "bias")}
         torch.save({"student": head | {"module.head.last_layer.weight": torch.zeros(1)}},
@@ -122,7 +124,9 @@ def test_distances_are_those_of_the_package(made: tuple[Path, Any], monkeypatch:
     np.testing.assert_allclose(found, expected, **CLOSE)
     assert np.ptp(found) > 0.01  # the pairs are told apart
     # Equal images, both ways round, any batch, in order.
-    np.testing.assert_allclose(scorer.distances(first, first), 0, atol=2e-6)
+    same = scorer.distances(first, first)
+    np.testing.assert_allclose(same, 0, atol=2e-6)
+    assert (same >= 0).all()
     monkeypatch.setattr(module, "_PAIRS", 2)
     np.testing.assert_allclose(scorer.distances(second[::-1], first[::-1])[::-1], found, **CLOSE)
     assert scorer.distances([], []).shape == (0,)
@@ -177,6 +181,23 @@ def test_damaged_archives_are_refused(made: tuple[Path, Any], tmp_path: Path, ch
     with pytest.raises(BackendUnavailableError, match=says) as caught:
         box(tmp_path).get("dreamsim")
     assert "weights fetch" in str(caught.value)
+
+
+def test_other_kinds_of_adapters_and_large_members_are_refused(tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these settings of peft changes what an adapter adds."""
+    def archive(**values: Any) -> ZipFile:
+        with ZipFile(tmp_path / "a.zip", "w") as z:
+            z.writestr("ensemble_lora/adapter_config.json", json.dumps({"r": 16, "lora_alpha": 0.5} | values))
+        return ZipFile(tmp_path / "a.zip")
+
+    for name, value in (("use_rslora", True), ("use_dora", True), ("fan_in_fan_out", True),
+                        ("rank_pattern", {"0": 2}), ("alpha_pattern", {"0": 2})):
+        with archive(**{name: value}) as z, pytest.raises(BackendUnavailableError, match=f"it sets {name}"):
+            module._add_adapters([], z, tmp_path / "a.zip")
+    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    with archive() as z, pytest.raises(BackendUnavailableError, match="which is too many"):
+        module._add_adapters([], z, tmp_path / "a.zip")
 
 
 def test_another_dino_and_no_archive_are_refused(made: tuple[Path, Any], tmp_path: Path) -> None:

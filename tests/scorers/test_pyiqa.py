@@ -165,16 +165,17 @@ def test_networks_are_filled_from_the_folder(fake, unpinned, folder, id, wrapped
     assert box.get(id).rate([]).shape == (0,)
 
 
-@pytest.mark.parametrize("wrong", ["other model", "partly", "truncated", "code"])
+@pytest.mark.parametrize("wrong", ["other model", "partly", "truncated", "code", "damaged"])
 def test_weights_that_do_not_fit(fake, unpinned, folder, wrong):
     _, entry, file, _ = FILLED["topiq_nr"]
     save(folder, entry, file, {"other model": {"params": {"head.weight": torch.zeros(1, 4)}},
                                "partly": {"params": {"head.weight": HEAD["head.weight"]}},
+                               "damaged": {"params": {**HEAD, "head.bias": torch.tensor([torch.nan])}},
                                "code": {"params": Path("x")}}.get(wrong, HEAD))
     path = folder / entry / file
     if wrong == "truncated":
         path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(BackendUnavailableError, match=r"(no tensors|another model).*weights fetch"):
+    with pytest.raises(BackendUnavailableError, match=r"(no tensors|another model|damaged).*weights fetch"):
         box_at(folder).get("topiq_nr")
 
 
@@ -235,9 +236,14 @@ def test_images_without_a_pi(pi, size, message):
 
 
 def test_a_score_that_is_not_finite(fake, unpinned, folder):
-    save(folder, *FILLED["musiq"][1:3], {**HEAD, "head.bias": torch.tensor([torch.nan])})
+    save(folder, *FILLED["musiq"][1:3], {**HEAD, "head.weight": torch.tensor([[3.0e38, 0.0, 0.0]])})
+    black, red = np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), (255, 0, 0), np.uint8)
+    scorer = box_at(folder).get("musiq")
+    scorer._score.net.head.weight.data *= 2  # infinity, which times 0 is no number
     with pytest.raises(InputError, match="image 0 has no finite score"):
-        box_at(folder).get("musiq").rate(images())
+        scorer.rate([black])
+    with pytest.raises(InputError, match="image 1 has no finite score"):
+        type(scorer)(lambda x: x.mean(dim=(1, 2, 3)) / x.amax(dim=(1, 2, 3)), torch.device("cpu"), 8).rate([red, black])
 
 
 @pytest.fixture

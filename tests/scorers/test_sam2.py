@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from spatialbench.errors import BackendUnavailableError, UsageError
 from spatialbench.scorers import registry, sam2
 from spatialbench.scorers.registry import ScorerBox, scorer_status
 from spatialbench.scorers.settings import ScorerSettings
-from tests.scorers.tiny_vision import awkward, forget_pins
+from tests.scorers.tiny_vision import awkward, forget_pins, out_of_order
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")  # before anything looks for it: see tests/shim
@@ -158,6 +159,34 @@ def test_following_is_the_librarys_propagation_through_a_whole_video(weights: Pa
     assert len({g.score for g in got}) == n
 
 
+def test_a_long_video_is_not_kept(tracker: sam2.Sam2, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model looks back 5 frames at most; masks of the full size are as large as the frames."""
+    sessions: list[Any] = []
+    real = tracker._processor.init_video_session
+
+    def init(**options: Any) -> Any:
+        sessions.append(real(**options))
+        return sessions[0]
+
+    monkeypatch.setattr(tracker._processor, "init_video_session", init)
+    frames, mask = moving(9, 30, 40)
+    assert len(tracker.follow(frames, mask)) == 9
+    (kept,) = sessions[0].output_dict_per_obj.values()
+    assert set(kept["cond_frame_outputs"]) == {0}
+    assert set(kept["non_cond_frame_outputs"]) == {4, 5, 6, 7, 8}
+    for output in (*kept["cond_frame_outputs"].values(), *kept["non_cond_frame_outputs"].values()):
+        assert "high_res_masks" not in output
+
+
+def test_of_three_masks_the_best_whatever_the_first_is(tracker: sam2.Sam2, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for one mask the model gives the first of four when that is stable enough."""
+    image, at, inside = picture(50, 60), np.array([[20.0, 30.0]]), np.array([True])
+    found = tracker.segment(image, at, inside)
+    monkeypatch.setattr(tracker._image.mask_decoder, "dynamic_multimask_stability_thresh", 0.0)
+    again = tracker.segment(image, at, inside)
+    assert again.score == found.score and (again.mask == found.mask).all()
+
+
 def test_following_again_gives_the_same_and_nothing_is_nothing(tracker: sam2.Sam2) -> None:
     frames, mask = moving(3)
     first = tracker.follow(frames, mask)
@@ -172,6 +201,17 @@ def test_following_again_gives_the_same_and_nothing_is_nothing(tracker: sam2.Sam
     assert nowhere[0].score < 0.01
     one = tracker.follow([picture(1, 1)] * 2, np.ones((1, 1), bool))
     assert one[0].mask.all()
+
+
+def test_a_model_that_is_out_of_order_is_no_empty_mask(tracker: sam2.Sam2) -> None:
+    frames, mask = moving(2)
+    with out_of_order(tracker._image), pytest.raises(BackendUnavailableError, match="not finite"):
+        tracker.segment(frames[0], np.array([[10.0, 10.0]]), np.array([True]))
+    for score, logit in ((np.nan, 1.0), (0.5, np.nan), (0.5, np.inf)):
+        with pytest.raises(BackendUnavailableError, match="not finite"):
+            sam2._detection(score, torch.full((1, 1, 4, 4), logit), (8, 8))
+    with out_of_order(tracker._video.vision_encoder), pytest.raises(BackendUnavailableError, match="not finite"):
+        tracker.follow(frames, mask)
 
 
 def test_what_makes_no_sense_is_refused(tracker: sam2.Sam2) -> None:
@@ -196,7 +236,7 @@ def test_it_is_opened_by_its_name_with_what_it_was(weights: Path) -> None:
     assert f"{ENTRY}/model.safetensors" in identity
 
 
-@pytest.mark.parametrize("fault", ["truncated", "no-file", "other", "part", "no-processor"])
+@pytest.mark.parametrize("fault", ["truncated", "no-file", "other", "part", "no-processor", "mean", "size", "filter"])
 def test_folders_that_are_not_sam2_are_refused(weights: Path, tmp_path: Path, fault: str) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -216,9 +256,15 @@ def test_folders_that_are_not_sam2_are_refused(weights: Path, tmp_path: Path, fa
         state.pop(next(k for k in state if k.startswith("memory_attention")))
         save_file(state, file, metadata={"format": "pt"})
         why = "another model than Sam2VideoModel: 1 missing keys"
-    else:
+    elif fault == "no-processor":
         (folder / "preprocessor_config.json").write_text("{")
         why = "Sam2ImageProcessor cannot be loaded"
+    else:  # as some whole copies have it beside, and it goes first
+        key, value = {"mean": ("image_mean", [0.5] * 3), "size": ("size", {"height": 512, "width": 512}),
+                      "filter": ("resample", 3)}[fault]
+        pixels = json.loads((folder / "preprocessor_config.json").read_text())
+        (folder / "processor_config.json").write_text(json.dumps({"image_processor": pixels | {key: value}}))
+        why = f"the image processor's {key} is"
     with pytest.raises(BackendUnavailableError, match=why) as caught:
         ScorerBox(settings(tmp_path)).get("sam2")
     assert "spatialbench weights fetch" in str(caught.value)

@@ -15,7 +15,7 @@ from spatialbench.errors import BackendUnavailableError, InputError, UsageError
 from spatialbench.scorers import registry, sam3
 from spatialbench.scorers.registry import ScorerBox, scorer_status
 from spatialbench.scorers.settings import ScorerSettings
-from tests.scorers.tiny_vision import awkward
+from tests.scorers.tiny_vision import awkward, out_of_order
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")  # before anything looks for it: see tests/shim
@@ -141,6 +141,11 @@ def test_a_text_with_an_end_token_is_refused(detector: sam3.Sam3) -> None:
         detector.detect([picture(20, 20)], "chair <|endoftext|> door")
 
 
+def test_a_model_that_is_out_of_order_is_no_absence(detector: sam3.Sam3) -> None:
+    with out_of_order(detector._model), pytest.raises(BackendUnavailableError, match="not finite"):
+        detector.detect([picture(20, 20)], "door")
+
+
 def test_batches_do_not_matter_and_keep_the_order(detector: sam3.Sam3, monkeypatch: pytest.MonkeyPatch) -> None:
     images = [picture(40 + 10 * k, 70, seed=k) for k in range(5)]
     together = detector.detect(images, "door")
@@ -190,7 +195,7 @@ def test_the_layout_of_the_published_checkpoint_loads_too(weights: Path, tmp_pat
     assert identity["transformers"] == transformers.__version__
 
 
-@pytest.mark.parametrize("fault", ["truncated", "no-file", "other", "part", "no-processor"])
+@pytest.mark.parametrize("fault", ["truncated", "no-file", "other", "part", "no-processor", "mean"])
 def test_folders_that_are_not_sam3_are_refused(weights: Path, tmp_path: Path, fault: str) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -213,9 +218,15 @@ def test_folders_that_are_not_sam3_are_refused(weights: Path, tmp_path: Path, fa
         state.pop(next(k for k in state if k.startswith("detr_decoder")))
         save_file(state, file, metadata={"format": "pt"})
         why = "another model than Sam3Model: 1 missing keys"
-    else:
+    elif fault == "no-processor":
         (folder / "processor_config.json").write_text("{")
         why = "Sam3Processor cannot be loaded"
+    else:
+        path = folder / "processor_config.json"
+        said = json.loads(path.read_text())
+        said["image_processor"]["image_mean"] = [0.485, 0.456, 0.406]
+        path.write_text(json.dumps(said))
+        why = "the image processor's image_mean is"
     box = ScorerBox(settings(tmp_path))
     with pytest.raises(BackendUnavailableError, match=why) as caught:
         box.get("sam3")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from spatialbench.errors import BackendUnavailableError, ConfigError, UsageError
-from spatialbench.scorers import download, web, weights
+from spatialbench.scorers import download, verify, web, weights
 from spatialbench.scorers.fetch import fetch, hub
 from spatialbench.scorers.verify import check_entry, verified_folder
 from spatialbench.scorers.web import Web
@@ -166,6 +166,7 @@ def to(location: str) -> Any:
     ([short], "2,999,999 bytes, and 3,000,000 are expected", False),
     ([lambda a: a.send(200, BIG + b"z")], "3,000,001 bytes, and 3,000,000", False),
     ([endless], "does not say how long", False),
+    ([lambda a: a.send(200, BIG, Content_Encoding="gzip")], "packed, which was not asked for", False),
     ([to("http://example.invalid/x")], "is not https", False),
     ([to("file:///etc/passwd")], "is not https", False),
     ([to("ftp://127.0.0.1/x")], "is not https", False),
@@ -191,6 +192,15 @@ def test_the_token_goes_to_the_hub_and_not_where_it_redirects(monkeypatch: pytes
         assert [a.headers.get("Authorization") for a in cdn.asked] == [None]  # another port is another origin
     assert (tmp_path / "tiny/sub/model.bin").read_bytes() == BIG
     assert TOKEN not in "".join(p.read_text(errors="replace") for p in tmp_path.rglob("*") if p.is_file())
+
+
+def test_the_token_goes_over_no_plain_http_but_on_this_machine(monkeypatch: pytest.MonkeyPatch,
+                                                               tmp_path: Path) -> None:
+    lock(monkeypatch, entry())
+    monkeypatch.setattr(web, "_loopback", lambda url: False)  # as if the mirror that the user named were elsewhere
+    with a_hub() as h:
+        fetch(["tiny"], tmp_path, web=Web(h.url, TOKEN))
+        assert h.asked and {a.headers.get("Authorization") for a in h.asked} == {None}
 
 
 def test_from_https_nothing_leads_to_http() -> None:
@@ -227,6 +237,47 @@ def test_a_folder_copied_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         done = fetch(["tiny"], tmp_path, web=Web(h.url), said=said.append)["tiny"]
     assert [f.outcome for f in done] == ["here", "fetched"] and "config.json is not what it must be" in said[0]
     assert [c.state for c in check_entry("tiny", tmp_path)] == ["noted", "noted"]
+
+
+def test_a_file_of_the_right_size_is_read_before_it_is_believed(monkeypatch: pytest.MonkeyPatch,
+                                                                tmp_path: Path) -> None:
+    """Whatever is kept of its hash: what rots on a disk has the size and the times that it had."""
+    lock(monkeypatch, entry())
+    path = tmp_path / "tiny/sub/model.bin"
+    with a_hub() as h:
+        fetch(["tiny"], tmp_path, web=Web(h.url))
+        path.write_bytes(BIG[:-1] + bytes([BIG[-1] ^ 1]))
+        monkeypatch.setitem(verify._HASHED, str(path.resolve()), [*verify._signature(path.stat()), SHA])
+        assert [f.outcome for f in fetch(["tiny"], tmp_path, web=Web(h.url))["tiny"]] == ["fetched", "here"]
+    assert path.read_bytes() == BIG
+
+
+def test_another_commit_in_the_lock_has_other_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What was noted of the former one does not bind it, and the hub is asked for this one, not for the newest."""
+    lock(monkeypatch, entry())
+    with a_hub() as h:
+        fetch(["tiny"], tmp_path, web=Web(h.url))
+    lock(monkeypatch, entry(revision="b" * 40))
+    said: list[str] = []
+    with Hub({"sub/model.bin": BIG[::-1], "config.json": SMALL}, lfs=("sub/model.bin",), commit="b" * 40) as h:
+        fetch(["tiny"], tmp_path, web=Web(h.url), said=said.append)
+        assert h.asked[0].path == f"/api/models/org/tiny/revision/{'b' * 40}?blobs=true"
+    assert "now names the commit bbbbbbbbbbbb; fetched first was aaaaaaaaaaaa" in said[0]
+    assert (tmp_path / "tiny/sub/model.bin").read_bytes() == BIG[::-1]
+    assert [c.state for c in check_entry("tiny", tmp_path)] == ["noted", "noted"]
+
+
+def test_another_part_than_was_asked_for_is_not_put_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lock(monkeypatch, entry())
+    part = tmp_path / f"tiny/sub/model.bin.{SHA[:12]}.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BIG[:1000])
+    size = len(BIG)
+    with a_hub(acts={"sub/model.bin": [lambda a: a.send(
+            206, BIG[900:size - 100], Content_Range=f"bytes 900-{size - 101}/{size}")]}) as h:
+        fetch(["tiny"], tmp_path, web=Web(h.url))
+        assert [a.headers["Range"] for a in h.of("model.bin")] == ["bytes=1000-"] * 2
+    assert (tmp_path / "tiny/sub/model.bin").read_bytes() == BIG
 
 
 def test_what_the_lock_knows_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -295,6 +346,39 @@ def test_a_file_at_an_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         assert "not pinned" in said[0] and len(h.asked) == 1
 
 
+@pytest.mark.parametrize(("tags", "resumed"), [
+    (('"a"', '"a"'), True), (('"a"', '"b"'), False), (("", ""), False), (('W/"a"', 'W/"a"'), False)])
+def test_a_file_without_a_known_hash_is_continued_only_while_it_is_the_same(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tags: tuple[str, str], resumed: bool) -> None:
+    """The server changes the file after the connection broke: two halves of two files would be taken for one."""
+    old = bytes(len(BIG))
+
+    def first(a: Answering) -> bool:
+        a.send_response(200)
+        a.send_header("Content-Length", str(len(old)))
+        a.send_header("ETag", tags[0])
+        a.end_headers()
+        a.wfile.write(old[:2_000_000])
+        a.close_connection = True
+        return True
+
+    def second(a: Answering) -> bool:
+        start = int(a.headers["Range"].removeprefix("bytes=").rstrip("-")) if "Range" in a.headers else 0
+        if start and a.headers.get("If-Range") == tags[1]:
+            return a.send(206, old[start:], Content_Range=f"bytes {start}-{len(old) - 1}/{len(old)}")
+        return a.send(200, BIG, ETag=tags[1])
+
+    with a_hub(acts={"sub/model.bin": [first, second]}) as h:
+        file = WeightsFile.model_construct(path="model.bin", url=f"{h.url}/cdn/sub/model.bin", bytes=None, sha256=None,
+                                           package=None)
+        plain = WeightsEntry.model_construct(id="plain", model="Plain", licence="MIT", commercial=True, gated=False,
+                                             repo=None, revision=None, source="url", files=(file,))
+        monkeypatch.setattr(weights, "load_lock", lambda: SimpleNamespace(weights=(plain,)))
+        fetch(["plain"], tmp_path, web=Web(h.url))
+        assert [a.headers.get("If-Range") for a in h.asked] == [None, tags[0] if tags[0].startswith('"') else None]
+    assert (tmp_path / "plain/model.bin").read_bytes() == (old if resumed else BIG)
+
+
 def test_consent_and_offline_come_before_any_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lock(monkeypatch, entry(commercial=False, licence="CC-BY-NC-4.0"), entry(id="door", gated=True))
     with a_hub() as h:
@@ -316,6 +400,25 @@ def test_two_at_a_time_do_not_mix(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(BackendUnavailableError, match="by another process"):
             fetch(["tiny"], tmp_path, web=Web(h.url))
+
+
+def test_a_lock_whose_owner_has_just_gone_locks_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Opened before the owner removed it, locked afterwards: a third process would lock a new file of that name."""
+    fcntl = pytest.importorskip("fcntl")
+    real = fcntl.flock
+
+    def flock(file: Any, how: int) -> None:
+        real(file, how)
+        os.unlink(file.name)
+
+    lock(monkeypatch, entry())
+    with a_hub() as h:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with pytest.raises(BackendUnavailableError, match="by another process"):
+            fetch(["tiny"], tmp_path, web=Web(h.url))
+        monkeypatch.setattr(fcntl, "flock", real)
+        fetch(["tiny"], tmp_path, web=Web(h.url))
+    assert not list(tmp_path.rglob(".*.lock"))
 
 
 def test_where_the_token_is_from(tmp_path: Path) -> None:

@@ -102,6 +102,27 @@ def test_another_file_than_the_lock_names(monkeypatch: pytest.MonkeyPatch, tmp_p
         verified_folder("tiny", tmp_path)
 
 
+@pytest.mark.parametrize(("name", "locked", "refused"), [
+    ("adapter_config.json", "model.safetensors", True), ("added_tokens.json", "model.safetensors", True),
+    ("chat_template.jinja", "model.safetensors", True), ("model.safetensors", "pytorch_model.bin", True),
+    ("pytorch_model.bin", "model.safetensors", False), ("README.md", "model.safetensors", False)])
+def test_files_that_would_be_read_unverified_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str,
+                                                         locked: str, refused: bool) -> None:
+    """Of a whole copy of a repository only what changes the model; transformers looks for these by itself."""
+    lock(monkeypatch, {"path": "config.json"}, {"path": locked})
+    for path in ("config.json", locked):
+        put(tmp_path / "tiny" / path, b"{}")
+    verified_folder("tiny", tmp_path)
+    (tmp_path / "tiny" / name).symlink_to(put(tmp_path / "elsewhere", b"{}"))
+    if not refused:
+        assert verified_folder("tiny", tmp_path) == tmp_path / "tiny"
+        return
+    with pytest.raises(BackendUnavailableError, match=rf"{name}: is none of these weights.*Take it out"):
+        verified_folder("tiny", tmp_path)
+    lock(monkeypatch, {"path": locked})  # no model of transformers: nothing is looked for
+    verified_folder("tiny", tmp_path)
+
+
 @pytest.mark.parametrize("note", [b"", b"[]", b'{"files": {"a.bin": {"sha256": "no hash"}}}', b'{"files": []}',
                                   b'{"files": {"a.bin": []}}', b"\xff\xfe", b"[" * 100_000])
 def test_a_note_that_is_none_pins_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, note: bytes) -> None:

@@ -7,17 +7,19 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import textwrap
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spatialbench
@@ -26,7 +28,7 @@ from spatialbench.scorers import weights
 from spatialbench.scorers.registry import ScorerBox, scorer_specs, scorer_status
 from spatialbench.scorers.settings import ScorerSettings
 from spatialbench.scorers.weights import Lock, WeightsEntry
-from spatialbench.scorers.worker import reference
+from spatialbench.scorers.worker import process, protocol, reference, serve
 from spatialbench.scorers.worker.adapters import WorkerDepth, WorkerInterpolator, WorkerTracker
 from spatialbench.scorers.worker.check import check_worker, main
 from spatialbench.scorers.worker.declared import SPECS, WORKER_WEIGHTS
@@ -182,6 +184,17 @@ def test_lost_points_are_nan_in_all_three_and_never_in_the_first_frame() -> None
             track(bad)
 
 
+def test_depth_that_is_none_is_handed_on_as_zero() -> None:
+    c = make_clip(3, 16, 12, 2)
+    made = adapter(WorkerTracker, {"tracks": np.zeros((3, 2, 3))})
+    depth = c.depth.copy()
+    depth[1, 2, 3:7] = -1, np.nan, np.inf, -np.inf
+    made.track(c.frames, depth, c.cameras, c.points)
+    given_ = made.worker.asked["arrays"]["depth"]
+    assert (given_[1, 2, 3:7] == 0).all() and (np.delete(given_[1, 2], range(3, 7)) == DISTANCE).all()
+    assert np.isnan(depth[1, 2, 4])  # the caller's own is left as it is
+
+
 def test_geometry_that_cannot_be() -> None:
     frames = make_clip(2, 16, 12).frames
     turn = np.array([[0.6, -0.8, 0, 1], [0.8, 0.6, 0, 2], [0, 0, 1, 3], [0, 0, 0, 1]])
@@ -197,7 +210,7 @@ def test_geometry_that_cannot_be() -> None:
     # 0.6 and 0.8 in float32 are off by some 1e-8; the rotation that is given on is one to double precision.
     r = found.poses[1, :3, :3]
     np.testing.assert_allclose(r, turn[:3, :3], atol=1e-7)
-    np.testing.assert_allclose(r.T @ r, np.eye(3), atol=1e-15)
+    np.testing.assert_allclose(r.T @ r, np.eye(3), rtol=0, atol=1e-15)
     assert found.poses[1, :3, 3].tolist() == [1, 2, 3]
     bad_depth = np.ones((2, 6, 8), np.float32)
     for value in (np.nan, np.inf, -1):
@@ -272,6 +285,77 @@ def test_arrays_that_are_none(tmp_path: Path, members: dict[str, bytes], match: 
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with pytest.raises(BackendUnavailableError, match=match):
             read_outputs(outputs(tmp_path, members, compression), WANTED, "s")
+
+
+@given(at=st.integers(0, 10 ** 6), value=st.integers(0, 255), cut=st.integers(0, 600), method=st.sampled_from(
+    [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]))
+@settings(deadline=None)
+def test_damaged_arrays_are_answers_that_are_none(at: int, value: int, cut: int, method: int) -> None:
+    """A byte changed, or the end missing: the libraries below raise anything from zlib.error to struct.error."""
+    with tempfile.TemporaryDirectory() as name:
+        path = outputs(Path(name), {"x.npy": npy(np.arange(8.0).reshape(2, 4))}, method) / "outputs.npz"
+        data = bytearray(path.read_bytes())
+        data[at % len(data)] = value
+        path.write_bytes(data[:len(data) - cut] if cut < 300 else data)
+        found = None
+        with suppress(BackendUnavailableError):
+            found = read_outputs(Path(name), WANTED, "s")
+        assert found is None or found["x"].shape == (2, 4)  # what has no checksum are times and the like
+
+
+def test_what_is_too_large_is_refused_from_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before memory is taken: of arrays that are there, of arrays that a header claims, and of what is asked."""
+    claimed = outputs(tmp_path, {"x.npy": header("(2, 100000000)")})
+    with pytest.raises(BackendUnavailableError, match="has 1,600,000,000 bytes, and a job holds 128"):
+        read_outputs(claimed, WANTED, "s")
+    x = np.arange(6.0).reshape(2, 3)
+    good = outputs(tmp_path, {"x.npy": npy(x)})
+    assert (read_outputs(good, WANTED, "s")["x"] == x).all()
+    monkeypatch.setattr(protocol, "MOST_BYTES", 47)
+    with pytest.raises(BackendUnavailableError, match="has 48 bytes, and a job holds 47"):
+        read_outputs(good, WANTED, "s")
+    with pytest.raises(BackendUnavailableError, match="'x' has 48 bytes, and a job holds 47"):
+        write_request(tmp_path, "frames", "s", {"x": x}, {})
+    (tmp_path / "answer.json").write_text(json.dumps({"protocol": 1, "status": "ok", "model": "m"}))
+    monkeypatch.setattr(protocol, "_MOST_ANSWER", 20)
+    with pytest.raises(BackendUnavailableError, match="more than 1 MiB"):
+        read_answer(tmp_path, "s")
+
+
+def test_what_is_packed_wrongly_is_no_answer(tmp_path: Path) -> None:
+    """A broken stream under a right directory: zlib.error is no error of zipfile."""
+    path = outputs(tmp_path, {"x.npy": npy(np.zeros((2, 9)))}, zipfile.ZIP_DEFLATED) / "outputs.npz"
+    data = bytearray(path.read_bytes())
+    data[35:60] = b"\xff" * 25
+    path.write_bytes(data)
+    with pytest.raises(BackendUnavailableError, match=r"outputs\.npz"):
+        read_outputs(tmp_path, WANTED, "s")
+
+
+def test_a_file_that_becomes_a_link_on_the_way_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text(json.dumps({"protocol": 1, "status": "ok", "model": "m"}))
+    (tmp_path / "answer.json").symlink_to("secret")
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat(__file__))  # it was a file when it was looked at
+    with pytest.raises(BackendUnavailableError, match=r"answer\.json"):
+        read_answer(tmp_path, "s")
+
+
+def test_what_a_worker_says_goes_nowhere_with_its_control_characters(tmp_path: Path) -> None:
+    said = {"protocol": 1, "status": "ok", "model": "a\x1b[31m", "versions": {"x\n\x07": "1\x00"},
+            "weights": {"w\x9b": "a"}}
+    (tmp_path / "answer.json").write_text(json.dumps(said))
+    found = read_answer(tmp_path, "s").identity
+    assert found == {"worker": "a?[31m", "worker/x ?": "1?", "worker/weights/w?": "a"}
+    for bad, says in (({"\x1b[2J": 1}, r"\?\[2J"), ({"versions": {"a": "x" * 301}}, "versions"),
+                      ({"weights": {"x" * 301: "a"}}, "weights"), ({"capabilities": ["a"] * 101}, "capabilities")):
+        (tmp_path / "answer.json").write_text(json.dumps(said | bad))
+        with pytest.raises(BackendUnavailableError, match=says) as caught:
+            read_answer(tmp_path, "s")
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 700
+    names = {f"{'n' * 300}\x1b.npy": b""}
+    with pytest.raises(BackendUnavailableError, match="wanted are x") as caught:
+        read_outputs(outputs(tmp_path, names), WANTED, "s")
+    assert "\x1b" not in str(caught.value)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -401,6 +485,21 @@ def test_a_worker_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -
     while not all(gone(p) for p in pids):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    worker.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a child keeps the pipe")
+def test_a_worker_that_ends_is_not_waited_for_while_a_child_keeps_its_output(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_GRACE_S", 0.5)
+    worker = script(tmp_path, """
+        subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+        os._exit(3)
+        """, timeout_s=500)
+    start = time.monotonic()
+    with pytest.raises(BackendUnavailableError, match="exit code 3"):
+        describe(worker)
+    assert time.monotonic() - start < 250
     worker.close()
 
 
@@ -560,6 +659,30 @@ def test_a_worker_that_errs_is_found_out(tmp_path: Path, capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("  ")[0] for line in lines[:3]] == ["ok", "FAIL", "FAIL"]
     assert "lies another" in lines[1] and "differs by" in lines[2] and lines[-1] == "2 checks failed"
+
+
+def test_libraries_that_print_and_inputs_that_were_changed(tmp_path: Path) -> None:
+    """What compiled code writes to standard output would be taken for an answer."""
+    body = """
+        import os, sys
+        sys.path.insert(0, ROOT)
+        from spatialbench.scorers.worker.serve import serve
+        def frames(request, given):
+            os.write(1, b"loading 100%\\n")
+            print("and Python")
+            return {"frames": given["first"][None]}, {}
+        serve({"frames": frames}, model="m", versions={})
+        """
+    (tmp_path / "w.py").write_text(textwrap.dedent(body).replace("ROOT", repr(ROOT)))
+    made = WorkerInterpolator("s", WorkerCommand((sys.executable, str(tmp_path / "w.py")), 60))
+    a, b = make_clip(2, 8, 6).frames
+    assert (made.between(a, b, 1)[0] == a).all()
+    made.close()
+    write_request(tmp_path, "frames", "s", {"first": a}, {"count": 1})
+    with (tmp_path / "inputs.npz").open("ab") as f:
+        f.write(b"x")
+    assert serve._work({"frames": lambda request, given: ({}, {})}, str(tmp_path)) == {
+        "status": "failed", "message": "inputs.npz is not what request.json says"}
 
 
 def test_a_check_of_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

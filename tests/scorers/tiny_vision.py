@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,15 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     change(tensors)
     path.unlink()
     save_file(tensors, path, metadata={"format": "pt"})
+
+
+@contextmanager
+def out_of_order(model: Any) -> Iterator[None]:
+    """The first matrix of a model is NaN meanwhile, and with it all that follows."""
+    first = next(p for p in model.parameters() if p.ndim > 1)
+    kept = first.data.clone()
+    first.data.fill_(float("nan"))
+    try:
+        yield
+    finally:
+        first.data.copy_(kept)

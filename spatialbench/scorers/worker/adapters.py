@@ -16,7 +16,7 @@ from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.contract import DepthAndPoses, Image
 from spatialbench.scorers.worker.files import WorkerCommand
 from spatialbench.scorers.worker.process import Worker
-from spatialbench.scorers.worker.protocol import Capability, Wanted, bad_answer
+from spatialbench.scorers.worker.protocol import Capability, Wanted, bad_answer, plain
 from spatialbench.types import Camera
 
 __all__ = ["WorkerDepth", "WorkerInterpolator", "WorkerTracker"]
@@ -44,8 +44,9 @@ class _Adapter:
         try:
             answer, _ = self.worker.ask("describe", {}, self._parameters, {})
             if self.capability not in answer.capabilities:
+                does = plain(", ".join(answer.capabilities))[:200] or "nothing"
                 raise BackendUnavailableError(
-                    f"the worker does {', '.join(answer.capabilities) or 'nothing'}, and '{self.capability}' is needed",
+                    f"the worker does {does}, and '{self.capability}' is needed",
                     where=scorer, todo="Name another command in the workers file")
         except BaseException:
             self.worker.close()

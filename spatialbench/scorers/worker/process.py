@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +25,7 @@ from spatialbench.scorers.worker.protocol import (
     Capability,
     Wanted,
     bad_answer,
+    plain,
     read_answer,
     read_outputs,
     write_request,
@@ -35,6 +36,7 @@ __all__ = ["Worker"]
 _MOST_LINE = 1 << 16
 _TAIL = 4000
 _GRACE_S = 10.0
+_LOOK_S = 0.5
 _FAILURES = 3
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT",
          "USERPROFILE", "LOCALAPPDATA", "APPDATA", "COMSPEC", "PATHEXT")
@@ -94,7 +96,7 @@ class Worker:
         if answer.status != "ok":
             raise BackendUnavailableError(
                 f"the worker {'cannot do this' if answer.status == 'unsupported' else 'failed'}: "
-                f"{_plain(answer.message)[:500] or 'it does not say why'}", where=self.scorer,
+                f"{plain(answer.message)[:500] or 'it does not say why'}", where=self.scorer,
                 todo="See docs/workers.md" if answer.status == "unsupported" else "Correct what it names")
         return answer, outputs
 
@@ -140,7 +142,7 @@ class _Running:
             self.process.stdin.write(json.dumps({"spatialbench_worker": PROTOCOL, "job": str(folder)}).encode() + b"\n")
             self.process.stdin.flush()
         try:
-            line = self._lines.get(timeout=timeout_s)
+            line = self._line(timeout_s)
         except queue.Empty:
             self.end()
             raise self._error(f"the worker did not answer within {timeout_s:g} s",
@@ -159,9 +161,27 @@ class _Running:
             right = False
         if not right:
             self.end()
-            raise self._error(f"the worker printed '{_plain(line.decode(errors='replace'))[:120]}' instead of the line "
+            raise self._error(f"the worker printed '{plain(line.decode(errors='replace'))[:120]}' instead of the line "
                               "that says that the job is done",
                               "Print everything else to standard error, as serve() of docs/workers.md does")
+
+    def _line(self, timeout_s: float) -> bytes:
+        """What it prints next; nothing when it has ended, also where something that it started keeps its output open.
+
+        Raises
+        ------
+        queue.Empty : the time is over.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            ended = self.process.poll() is not None  # before the look at what it had printed
+            try:
+                return self._lines.get(timeout=max(0.0, min(_GRACE_S if ended else _LOOK_S, until - time.monotonic())))
+            except queue.Empty:
+                if ended:
+                    return b""
+                if time.monotonic() >= until:
+                    raise
 
     def end(self, grace_s: float = 0.0) -> int | None:
         """End it and all that it started; wait so long first that it does so by itself, and then say its exit code."""
@@ -182,7 +202,7 @@ class _Running:
             self.process.wait(seconds)
 
     def _error(self, what: str, todo: str) -> BackendUnavailableError:
-        tail = _plain(bytes(self._tail).decode(errors="replace"))
+        tail = plain(bytes(self._tail).decode(errors="replace"), lines=True)
         lines = [t for t in tail.splitlines() if t.strip()][-12:]
         return BackendUnavailableError(what, where=self._scorer,
                                        todo=f"{todo}. Its last words: {' | '.join(lines)[-1500:]}" if lines else
@@ -220,8 +240,3 @@ def _read_tail(stream: IO[bytes], tail: bytearray) -> None:
         while block := os.read(stream.fileno(), 1 << 16):
             tail.extend(block)
             del tail[:-_TAIL]
-
-
-def _plain(text: str) -> str:
-    """Without control characters, for messages."""
-    return re.sub(r"[^\S\n]+", " ", "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)).strip()

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import stat
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.worker.serve import PROTOCOL, save_npz
 
-__all__ = ["CAPABILITIES", "MOST_BYTES", "PROTOCOL", "SEED", "Answer", "Capability", "bad_answer", "read_answer",
-           "read_outputs", "write_request"]
+__all__ = ["CAPABILITIES", "MOST_BYTES", "PROTOCOL", "SEED", "Answer", "Capability", "bad_answer", "plain",
+           "read_answer", "read_outputs", "write_request"]
 
 Capability = Literal["describe", "tracks", "depth", "frames"]
 CAPABILITIES: tuple[Capability, ...] = ("tracks", "depth", "frames")
@@ -35,6 +37,9 @@ MOST_BYTES = 4 << 30
 """Of one array, in either direction."""
 _MOST_ANSWER = 1 << 20
 _MOST_HEADER = 10_000
+_MOST_SHOWN = 400
+
+_Word = Annotated[str, Field(max_length=300)]
 
 
 class Answer(BaseModel):
@@ -47,19 +52,20 @@ class Answer(BaseModel):
     """``unsupported``: this worker does not do that; ``failed``: it does, but not with this input."""
     message: str = Field("", max_length=4000)
     model: str = Field(min_length=1, max_length=300)
-    versions: dict[str, str] = Field(default_factory=dict, max_length=100)
-    weights: dict[str, str] = Field(default_factory=dict, max_length=100)
+    versions: dict[_Word, _Word] = Field(default_factory=dict, max_length=100)
+    weights: dict[_Word, _Word] = Field(default_factory=dict, max_length=100)
     """File name -> SHA-256."""
-    capabilities: tuple[str, ...] = ()
+    capabilities: tuple[_Word, ...] = Field((), max_length=100)
     warnings: tuple[str, ...] = Field((), max_length=50)
-    values: dict[str, bool | int | float | str] = Field(default_factory=dict, max_length=50)
+    values: dict[_Word, bool | int | float | str] = Field(default_factory=dict, max_length=50)
 
     @property
     def identity(self) -> dict[str, str]:
         """What of it belongs to a result."""
         out = {"worker": self.model}
         out |= {f"worker/{name}": v for name, v in sorted(self.versions.items())}
-        return out | {f"worker/weights/{name}": v for name, v in sorted(self.weights.items())}
+        out |= {f"worker/weights/{name}": v for name, v in sorted(self.weights.items())}
+        return {plain(name): plain(v) for name, v in out.items()}
 
 
 @dataclass(frozen=True)
@@ -128,26 +134,38 @@ def read_outputs(folder: Path, wanted: Mapping[str, Wanted], scorer: str) -> dic
             if names != sorted(f"{n}.npy" for n in wanted):
                 raise ValueError(f"holds {', '.join(names)[:200]}; wanted are {', '.join(wanted)}")
             return {n: _read(z, n, w) for n, w in wanted.items()}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
+    except Exception as error:  # zipfile, zlib, lzma, struct and numpy raise what they like on such a file
         raise bad_answer(scorer, f"outputs.npz: {_said(error)}") from None
 
 
 def bad_answer(scorer: str, what: str) -> BackendUnavailableError:
     """The worker's answer is none."""
-    return BackendUnavailableError(f"the worker's answer cannot be used ({what})", where=scorer,
+    return BackendUnavailableError(f"the worker's answer cannot be used ({plain(what)[:_MOST_SHOWN]})", where=scorer,
                                    todo=f"Correct the worker: python -m spatialbench.scorers.worker.check {scorer} "
                                         "--scorer-workers FILE")
 
 
 def _said(error: Exception) -> str:
     """Without the job's folder, whose name is another one each time: it becomes part of results."""
-    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+    return (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+
+
+def plain(text: str, *, lines: bool = False) -> str:
+    """What a worker says, without control characters, for messages and results; in one line, or with its own."""
+    shown = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
+    return re.sub(r"[^\S\n]+" if lines else r"\s+", " ", shown).strip()
 
 
 def _open(path: Path) -> IO[bytes]:
-    if not stat.S_ISREG(path.lstat().st_mode):
+    """A plain file, and no link to one; looked at when it is open, for its writer may still run."""
+    if not stat.S_ISREG(path.lstat().st_mode):  # where an open of a link cannot be forbidden
         raise ValueError("is no plain file")
-    return path.open("rb")
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+                     | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError("is no plain file")
+    return os.fdopen(handle, "rb")
 
 
 def _read(z: zipfile.ZipFile, name: str, wanted: Wanted) -> NDArray[Any]:
