@@ -81,7 +81,7 @@ class Says:
 def lend(monkeypatch: Any, judge: Says | None = None, **scorers: Any) -> ScorerBox:
     """Let runs of this test use these scorers, and this judge."""
     from spatialbench.report import collect
-    from spatialbench.runs import pair
+    from spatialbench.runs import pair, run_files
 
     box = ScorerBox(given=scorers)
     for module in (single, pair, scoring):
@@ -89,7 +89,8 @@ def lend(monkeypatch: Any, judge: Says | None = None, **scorers: Any) -> ScorerB
     if judge is not None:
         for module in (single, pair):
             monkeypatch.setattr(module, "open_judge_of", lambda options, protocol: judge)
+        for module in (run_files, pair):
             monkeypatch.setattr(module, "judge_texts", lambda judge: {})
-        for module in (single, pair, collect):
+        for module in (run_files, pair, collect):
             monkeypatch.setattr(module, "scorers_used", lambda options, judge: {})
     return box

@@ -100,10 +100,11 @@ def background_mean(values: NDArray[np.floating], background: Mask, *, min_pixel
 def patch_background(background: Mask, grid: int = 37) -> NDArray[np.float64]:
     """[grid,grid] share of background in each patch of the image: exact overlap of pixels and patches.
 
-    It is that of the image after any resize, since patches and pixels are both shares of the same square.
+    It is that of the image after any resize, since patches and pixels are both shares of the same square. Sums are of
+    whole numbers, so that no rounding takes a patch of just one half for more.
     """
     rows, columns = (_overlap(n, grid) for n in background.shape)
-    return np.asarray(rows @ background.astype(np.float64) @ columns.T)
+    return np.asarray(rows @ background.astype(np.float64) @ columns.T) / background.size
 
 
 def patch_distance(before: NDArray[np.floating], after: NDArray[np.floating], coverage: NDArray[np.float64], *,
@@ -198,8 +199,9 @@ def _gap(parts: dict[str, Ruling]) -> Ruling | None:
 
 
 def _overlap(pixels: int, grid: int) -> NDArray[np.float64]:
-    """[grid,pixels] share of each patch that each pixel fills, along one axis."""
-    edges, ends = np.arange(pixels + 1) / pixels, np.arange(grid + 1) / grid
+    """[grid,pixels] how much of each patch each pixel fills along one axis: whole numbers, a patch is ``pixels`` long
+    and a pixel ``grid``."""
+    edges, ends = np.arange(pixels + 1) * grid, np.arange(grid + 1) * pixels
     low = np.maximum(edges[None, :-1], ends[:-1, None])
     high = np.minimum(edges[None, 1:], ends[1:, None])
-    return np.clip(high - low, 0.0, None) * grid
+    return np.clip(high - low, 0, None).astype(np.float64)

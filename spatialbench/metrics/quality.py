@@ -37,10 +37,11 @@ def cosines(vectors: NDArray[np.floating], other: NDArray[np.floating]) -> NDArr
     a, b = np.asarray(vectors, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if a.ndim != 2 or b.shape != a.shape[1:]:
         raise ValueError(f"vectors {a.shape} and {b.shape} do not fit")
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b)
+    lengths = np.sqrt(np.einsum("td,td->t", a, a) * np.einsum("d,d->", b, b))
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         raise ValueError("an embedding has no length")
-    return np.clip(a @ b / lengths, -1.0, 1.0)
+    # Not BLAS: the same bits for any number of threads and of vectors.
+    return np.clip(np.einsum("td,d->t", a, b) / lengths, -1.0, 1.0)
 
 
 def top_mean(values: NDArray[np.floating], count: int = 3) -> Ruling:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "box", "in_blocks", "lengths", "median", "quantiles", "share_of", "threads"]
+__all__ = ["BLOCK", "box", "in_blocks", "lengths", "median", "picked", "quantiles", "share_of", "threads"]
 
 BLOCK = 8192
 """Rows that are worked on at a time: a block of the widest files stays in the cache."""
@@ -40,6 +40,17 @@ def in_blocks(n: int, work: Callable[[slice], None], size: int = BLOCK) -> None:
         some()
         for other in others:
             other.result()
+
+
+def picked(chosen: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+    """Places of the chosen of a mask [N], or where these are more than ``most``, of every so-manyth of them."""
+    from spatialbench.scene.splats import _kernels as kernels
+
+    count = int(np.count_nonzero(chosen))
+    step = max(1, -(-count // most))
+    out = np.empty(-(-count // step), np.int64)
+    kernels.every(chosen, step, out)
+    return out
 
 
 def share_of(n: int) -> int:

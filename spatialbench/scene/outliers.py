@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import EmptyWorldError
-from spatialbench.scene.blocks import box, in_blocks, median, share_of
+from spatialbench.scene.blocks import box, in_blocks, median, picked, share_of
 from spatialbench.scene.bulk import FAR, SAMPLE, Box, bulk_of, spread, without_far
 from spatialbench.scene.floaters import MOST, empty_boxes, ends_of, floating_of, widest
 from spatialbench.scene.log import ReadLog, plural
@@ -97,10 +97,10 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     opaque = splats.opacities > OPAQUE
     if splats.sky is not None:
         opaque &= ~splats.sky
-    index = np.flatnonzero(opaque)
-    if not len(index):
+    count = int(np.count_nonzero(opaque))
+    if not count:
         return None
-    some = index[::-(-len(index) // SAMPLE)]
+    some = picked(opaque, SAMPLE)
     bulk = bulk_of(np.take(splats.means, some, axis=0), np.take(splats.opacities, some).astype(np.float64))
     means, scales = np.ascontiguousarray(splats.means), np.ascontiguousarray(splats.scales)
     far, huge, size = np.empty(len(means), bool), np.empty(len(means), bool), np.float32(bulk.half.max())
@@ -110,7 +110,7 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
                                                        far, huge, boxes[part.start // step]), step)
     ends, near = widest(boxes)
     away = far | huge
-    if np.count_nonzero(huge & opaque) > MOST * len(index):
+    if np.count_nonzero(huge & opaque) > MOST * count:
         huge, away = np.zeros_like(huge), far
         near = ends_of(means, opaque & ~far)
     sigma = np.empty(len(some), np.float32)
@@ -120,13 +120,13 @@ def splat_outliers(splats: GaussianSplats) -> SplatOutliers | None:
     if splats.sky is not None:
         far, huge = far & ~splats.sky, huge & ~splats.sky
         floating = None if floating is None else floating & ~splats.sky
-    out = SplatOutliers(far, floating, huge, len(index), {}, np.zeros(3), np.zeros(3))
+    out = SplatOutliers(far, floating, huge, count, {}, np.zeros(3), np.zeros(3))
     masks = out.masks()
     counts = {name: int(np.count_nonzero(m & opaque)) for name, m in masks.items()}
     extent = without = np.ptp(ends.astype(np.float64), axis=0)
     if any(counts.values()):
         without = np.ptp(kept.astype(np.float64), axis=0) if np.isfinite(kept).all() else np.zeros(3)
-    return SplatOutliers(far, floating, huge, len(index), counts, extent, without)
+    return SplatOutliers(far, floating, huge, count, counts, extent, without)
 
 
 def mesh_outliers(mesh: TriangleMesh, topology: Topology, area: NDArray[np.float64] | None = None

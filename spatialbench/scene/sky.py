@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.scene.blocks import box, in_blocks, lengths, median, quantiles
+from spatialbench.scene.blocks import box, in_blocks, lengths, median, picked, quantiles
 from spatialbench.scene.cells import clusters_of
 from spatialbench.scene.log import ReadLog, plural
 from spatialbench.scene.weld import components, referred
@@ -143,8 +143,7 @@ def flag_splat_sky(splats: GaussianSplats, log: ReadLog) -> GaussianSplats:
     sky, whatever their opacity. A background that lies nearer to the rest is kept: distance alone makes no sky
     (OPEN-2). What is found is warned of and in ``details["sky"]`` and ``details["sky_splats"]``.
     """
-    seen = np.flatnonzero(splats.opacities > _SEEN)
-    points = np.take(splats.means, seen[::max(1, -(-len(seen) // _SAMPLE))], axis=0).astype(np.float64)
+    points = np.take(splats.means, picked(splats.opacities > _SEEN, _SAMPLE), axis=0).astype(np.float64)
     if not np.isfinite(points.sum()):
         points = points[np.isfinite(points).all(axis=1)]
     assert splats.offset is not None

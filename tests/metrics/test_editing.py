@@ -139,6 +139,15 @@ def test_patch_coverage_by_hand():
     assert patch_background(row, 2) == pytest.approx(np.array([[2 / 3, 0.0], [2 / 3, 0.0]]))
 
 
+@pytest.mark.parametrize("size", [64, 256, 768])
+def test_a_patch_of_just_one_half_is_not_more(size):
+    """The middle column of 37 patches of an image whose left half is background; also turned by 90 degrees."""
+    left = np.zeros((size, size), bool)
+    left[:, :size // 2] = True
+    assert (patch_background(left)[:, 18] == 0.5).all()
+    assert (patch_background(left.T)[18] == 0.5).all()
+
+
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1))
 def test_patch_coverage_keeps_the_area(height, width, seed):
     mask = np.random.default_rng(seed).random((height, width)) < 0.5

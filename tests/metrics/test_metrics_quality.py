@@ -38,6 +38,16 @@ def test_cosines() -> None:
         cosines(vectors, np.array([1.0, 0, 0]))
 
 
+def test_a_cosine_has_the_same_bits_whatever_the_other_vectors_are() -> None:
+    rng = np.random.default_rng(0)
+    vectors, other = rng.normal(size=(37, 768)), rng.normal(size=768)
+    together = cosines(vectors, other)
+    for k, vector in enumerate(vectors):
+        assert cosines(vector[None], other)[0] == together[k]
+        exact = math.fsum(vector * other) / math.sqrt(math.fsum(vector**2) * math.fsum(other**2))
+        assert together[k] == pytest.approx(exact, abs=1e-14)  # 768 roundings of 1e-16
+
+
 @given(st.floats(0.01, 100), st.floats(0.01, 100))
 def test_lengths_do_not_matter(a: float, b: float) -> None:
     assert cosines(np.array([[3.0, 4]]) * a, np.array([1.0, 0]) * b)[0] == pytest.approx(0.6)

@@ -161,6 +161,12 @@ def test_m19_counts_ends_only_within_a_hundredth_of_the_box():
     assert track_accuracy([False] * 64) == ruled(0.0, "no_point_closes")
 
 
+def test_a_point_just_at_the_tolerance_closes():
+    tracks = np.zeros((25, 2, 3))
+    tracks[24, :, 1] = 0.25, np.nextafter(0.25, 1.0)
+    assert closed_points(tracks, 0.25)[0].tolist() == [True, False]
+
+
 def test_a_point_that_was_never_seen_does_not_close():
     tracks = np.zeros((25, 1, 3))
     tracks[0] = np.nan

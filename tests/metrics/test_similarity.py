@@ -23,6 +23,12 @@ def images(seed: int = 0, size: int = 24) -> tuple[np.ndarray, np.ndarray]:
     return a, np.clip(a.astype(int) + rng.integers(-40, 41, a.shape), 0, 255).astype(np.uint8)
 
 
+def test_luma_of_pure_colours_is_rounded_to_whole_levels() -> None:
+    """255 times 0.2989, 0.5870 and 0.1140 are 76.2, 149.7 and 29.1; all of them 255."""
+    image = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]], np.uint8)
+    assert luma(image).tolist() == [[76.0, 150.0, 29.0, 255.0]]
+
+
 def test_equal_images() -> None:
     a, _ = images()
     assert ssim(a, a) == pytest.approx(1.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spatialbench.scene import blocks
-from spatialbench.scene.blocks import box, in_blocks, lengths, median, quantiles
+from spatialbench.scene.blocks import box, in_blocks, lengths, median, picked, quantiles
 
 KINDS = st.sampled_from(["f4", "f8"])
 
@@ -56,3 +56,14 @@ def test_every_row_once(monkeypatch, threads, n):
 
     in_blocks(n, work, 1000)
     assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100, 1000])
+def test_picked_are_every_so_manyth_of_the_chosen(most):
+    rng = np.random.default_rng(most)
+    for n, share in ((0, 0.5), (1, 1.0), (300, 0.0), (300, 0.3), (300, 1.0)):
+        chosen = rng.random(n) < share
+        index = np.flatnonzero(chosen)
+        found = picked(chosen, most)
+        assert len(found) <= most
+        assert found.tolist() == index[::max(1, -(-len(index) // most))].tolist()

@@ -128,6 +128,16 @@ def test_a_deleted_box_by_models_alone(tmp_path, models):
     assert "orbit view 00" in make_pair_page(result)
 
 
+def test_the_orbit_of_an_edit_is_that_of_an_object(tmp_path, models):
+    """OPEN-17b by the same keys: with twice the factor the radius doubles, and the limits hold."""
+    models()
+    runs = [run(tmp_path, room(), room(box=False), case(tmp_path), *more)
+            for more in ((), ("objects.radius_factor=3",), ("objects.radius_limits=[0.5, 1.25]",))]
+    radii = [r.observations.get("spatial.edit_target").radius for r in runs]
+    assert radii[1] == pytest.approx(2 * radii[0])
+    assert radii[2] == 1.25 < radii[0]
+
+
 def test_noise_outside_the_mask_is_counted(tmp_path, models):
     """All of the room is repainted: every background pixel differs by e(0.3) - e(0.2)."""
     models()
@@ -346,5 +356,6 @@ def test_recipes_name_what_models_are_told():
     def changed(*settings: str) -> set[str]:
         other = recipes(load_protocol("happyworld-spatial-1", settings), ids)
         return {id for id in ids if other[id] != base[id]}
+    assert changed("objects.radius_factor=2") == {"M31", "M32", "M33", "M34", "M36", "M37"}
     assert changed("scorers.detection_score=0.6") == {"M31", "M32", "M33", "M34", "M36", "M37"}
     assert changed("judge.repeats=3") == {"M31", "M36", "M37"}

@@ -22,6 +22,7 @@ from spatialbench.runs.single import RunOptions
 from spatialbench.runs.store import read_units
 from spatialbench.types import Camera, Status, TriangleMesh, level_pose
 from tests.analytic import EYE, Soup, write_glb
+from tests.tracks.test_objects import Halves
 
 BOX_LOW, BOX_HIGH = np.array([-0.3, 0.4, 0.0]), np.array([0.3, 1.0, 0.6])
 SHELVES = (((-2.5, -1.5, 0.0), (-2.2, 1.5, 1.0)), ((2.2, -1.5, 0.0), (2.5, 1.5, 1.0)))
@@ -220,6 +221,28 @@ def test_the_object_is_located_by_its_masks_in_the_origin_probes(tmp_path):
     # the box of points is within the box and all but as wide as it (a pixel at 1.4 m is 0.09 m)
     assert 1.5 * (np.linalg.norm(high - low) - 0.55) < target.radius <= 1.5 * np.linalg.norm(high - low)
     assert rows(result)["M32"].status is Status.UNAVAILABLE
+
+
+@pytest.mark.parametrize(("category", "role"), [("deletion", "before"), ("colour", "before"), ("addition", "after"),
+                                                ("replacement", "after")])
+def test_the_object_is_lifted_in_its_world_from_pixels_with_opacity(tmp_path, category, role):
+    """Of probes whose left half has an opacity under 0.5 the right half counts, at 2 m in its world.
+
+    Column k of 16 to 31 is (k - 15.5) / 8 m to the right. Ahead that is x from 0.0625 to 1.9375, at y = 2; to the right
+    it is y from -0.0625 to -1.9375, at x = 2. Medians of both together lie halfway between the halves.
+    """
+    from spatialbench.observe import Observations
+
+    seen = np.zeros((6, 32, 32), bool)
+    seen[:2] = True
+    np.savez_compressed(tmp_path / "p.npz", masks=seen)
+    result = run(tmp_path, room(), room(box=False), case(tmp_path, category, "  probe_masks: p.npz\n"))
+    obs = Observations(result.observations.context)
+    other = {"before": "after", "after": "before"}[role]
+    obs._values |= {f"spatial.{role}_renderer": Halves(), f"spatial.{other}_renderer": None}
+    target = obs.get("spatial.edit_target")
+    assert target.points == 2 * 32 * 16
+    assert target.centre == pytest.approx(((1.9375 + 2) / 2, (2 - 0.0625) / 2, 0.0), abs=1e-6)
 
 
 # --- zeros, missing and undefined -------------------------------------------------------------------------

@@ -77,8 +77,9 @@ def test_nothing_grew(tmp_path: Path, reward: Brightness) -> None:
     assert reward.seen == 8
 
 
-def test_without_a_text_there_is_nothing_to_rate_against(tmp_path: Path, reward: Brightness) -> None:
-    m = rows(pair(tmp_path, FIRST, BOTH, "tags: {a: b}"))
+@pytest.mark.parametrize("case", ["tags: {a: b}", "text: ' '"])
+def test_without_a_text_there_is_nothing_to_rate_against(tmp_path: Path, reward: Brightness, case: str) -> None:
+    m = rows(pair(tmp_path, FIRST, BOTH, case))
     assert all(m[id].status is Status.INAPPLICABLE for id in ("M28", "M29", "M30"))
     assert reward.seen == 0
 

@@ -103,6 +103,16 @@ def _open_share(yaw: float, x: float, y: float, size: int = 48) -> float:
     return float((~enters).mean())
 
 
+@pytest.mark.parametrize(("settings", "scale"), [((), 1.0), (("scale.camera_height=2",), 1.25)])
+def test_the_camera_stands_above_the_ground_of_the_new_place(tmp_path, settings, scale):
+    """The second room's floor is half a metre higher, and so is the camera; with an eye of 2 m all is 1.25 times it."""
+    s = first_room()
+    s.box((2.0, -2.0, 0.5), (5.0, 2.0, 2.7), inward=True, skip="3")
+    m = rows(pair(tmp_path, first_room().mesh(), s.mesh(), settings=settings))["M27"]
+    assert m.components["ground"] == pytest.approx(-1.1 * scale, abs=1e-5)  # float32 file
+    assert m.components["location"][2] == pytest.approx(0.5 * scale, abs=1e-5)
+
+
 def test_nothing_grew(tmp_path):
     m = rows(pair(tmp_path, first_room().mesh(), first_room().mesh(), "text: a room"))
     assert m["M26"].value == 1.0

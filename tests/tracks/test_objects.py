@@ -9,8 +9,11 @@ import pytest
 from PIL import Image
 
 from spatialbench.runs.batch.keys import recipes
-from spatialbench.tracks.spatial.object_views import ObjectTarget
-from spatialbench.types import Status
+from spatialbench.scorers.contract import Detection
+from spatialbench.tracks.spatial.cameras import placed
+from spatialbench.tracks.spatial.object_scores import Detections
+from spatialbench.tracks.spatial.object_views import ObjectTarget, best_instance
+from spatialbench.types import Frames, Status
 from tests.object_world import (
     BOX,
     METRICS,
@@ -79,6 +82,15 @@ def test_view_0_is_towards_the_initial_camera_wherever_the_object_is():
     towards = -target.centre[:2] / np.linalg.norm(target.centre[:2])
     start = cameras(obs)[0].pose.position - target.centre
     assert start[:2] / np.linalg.norm(start[:2]) == pytest.approx(towards, abs=1e-6)
+
+
+def test_a_few_flying_points_move_neither_centre_nor_box():
+    """x = 0 to 100 in steps of 1 but for two that fly: the 2nd and 98th percentile are 2 and 98, the median is 50."""
+    x = np.arange(101.0)
+    x[0], x[100] = -1e4, 1e4
+    at = placed(PROTOCOL, np.stack([x, np.zeros(101), np.full(101, -1.0)], axis=1)[::-1])
+    assert (at.centre.tolist(), at.diagonal, at.radius) == ([50.0, 0.0, -1.0], 96.0, 4.0)
+    assert placed(PROTOCOL, np.zeros((0, 3))) is None
 
 
 @pytest.mark.parametrize(("box", "radius"), [
@@ -249,11 +261,90 @@ def test_a_place_without_depth_is_zero_whoever_judges():
     assert m["M16"].counts["lifted_points"] == 0
 
 
+class Halves:
+    """A renderer: red everywhere at 2 m, and of an opacity that just does not count in the left half."""
+
+    def render(self, cameras, want=()):
+        shape = (len(cameras), cameras[0].height, cameras[0].width)
+        alpha = np.full(shape, 0.5, np.float32)
+        alpha[..., :shape[2] // 2] = 0.49
+        return Frames(tuple(cameras), np.tile(np.float32([0.8, 0, 0]), (*shape, 1)), np.full(shape, 2.0, np.float32),
+                      alpha)
+
+    def stream(self, cameras, want=(), batch=8):
+        for k in range(0, len(cameras), batch):
+            yield self.render(cameras[k:k + batch], want)
+
+
+def test_pixels_of_less_than_half_an_opacity_have_no_depth():
+    """Neither is the object lifted from them, nor do points begin there; the tracker is given 0."""
+    tracker, given = Tracker(), []
+
+    class Keeps(Tracker):
+        def track(self, frames, depth, cameras, points):
+            given.append(depth)
+            return tracker.track(frames, depth, cameras, points)
+    obs = observe(room(), **models(tapip3d=Keeps()))
+    obs._values["spatial.renderer"] = Halves()
+    target = obs.get("spatial.object_targets")["box"]
+    assert target.points == SIZE * SIZE // 2
+    # columns 48 to 95 at 2 m: their median is the middle of the right half, a quarter of 2 * 2 * tan 37.5 deg
+    assert target.centre == pytest.approx((math.tan(math.radians(37.5)), 2.0, 0.0), abs=1e-6)
+    m = measure(obs, ("M19",))["M19"]
+    assert m.counts["drawn_from"] == SIZE * SIZE // 2
+    assert (given[0][..., :SIZE // 2] == 0).all() and (given[0][..., SIZE // 2:] == 2).all()
+    camera = cameras(obs)[0]
+    assert (camera.pose.matrix[:3, 0] @ (tracker.points - camera.pose.position).T > 0).all(), "right of its axis"
+
+
+def test_an_object_without_depth_where_it_is_seen_first_has_no_points_to_follow():
+    """OPEN-20b. Seen is the hole where the wall ahead is missing: r_s > 0, and no track."""
+    class Holes(RedDetector):
+        def detect(self, images, text):
+            return [(Detection(0.9, mask),) if (mask := (i == 0).all(axis=-1)).any() else () for i in images]
+    case = case_of({"id": "box", "text": "a red box", "image_polygon": CENTRED})
+    m = measure(observe(room(None, skip="2"), case, **models(sam3=Holes())), ("M16", "M19", "M20"))
+    assert m["M16"].value > 0
+    assert m["M19"].status is m["M20"].status is Status.UNAVAILABLE
+    assert "no pixel of the object has depth in the view" in m["M20"].reason
+
+
 def test_a_weak_detection_is_none():
     for score, value in ((0.5, 1.0), (0.49, 0.0)):
         m = measure(observe(room(), sam3=RedDetector(score)), ("M16",))
         assert m["M16"].value == value
         assert m["M16"].components["place_score"] == score
+
+
+def test_the_best_of_several_instances_is_taken_if_it_has_a_pixel():
+    """OPEN-18: weak ones are not merged with it, and one without a pixel is none."""
+    masks = np.eye(4, dtype=bool).reshape(4, 2, 2)
+    found = tuple(Detection(score, mask) for score, mask in zip((0.6, 0.8, 0.3), masks, strict=False))
+    for order in (found, found[::-1]):
+        mask, score = best_instance(order, 0.5)
+        assert (mask == masks[1]).all() and score == 0.8
+        mask, score = best_instance((*order, Detection(0.9, np.zeros((2, 2), bool))), 0.5)
+        assert (mask == masks[1]).all() and score == 0.8
+    assert best_instance(found, 0.85) == (None, 0.8)
+    assert best_instance((), 0.5) == (None, None)
+
+
+def test_a_mask_of_64_pixels_is_rated():
+    masks = [None, *(np.arange(100) < n for n in (63, 64, 65))]
+    assert Detections(tuple(masks), (None,) * 4).scored(64) == (2, 3)
+
+
+def test_one_detection_is_a_recall_of_zero_also_without_a_tracker(tmp_path):
+    """M20 is 0 though there is a start, a view to follow from, and nobody to follow; M19 is not known."""
+    Image.fromarray(seen_pixels(first_view()).astype(np.uint8) * 255).save(tmp_path / "m.png")
+    case = case_of({"id": "box", "text": "a red box", "mask": "m.png", "evidence": {"masks": "m/{view}.png"}})
+    files = {"00.mask": tmp_path / "m.png", "00.masks.07": tmp_path / "m.png"}
+    m = measure(observe(room(), case, files=files), ("M16", "M17", "M18", "M19", "M20"))
+    assert m["M16"].counts["detected"] == 1
+    assert (m["M16"].value, m["M18"].value, m["M20"].value) == (0.0, 0.0, 0.0)
+    assert m["M20"].reason == "too_few_detections"
+    assert m["M19"].status is Status.UNAVAILABLE
+    assert (m["M17"].status, m["M17"].reason) == (Status.INVALID, "too_few_crops")
 
 
 def test_masks_too_small_to_be_rated_leave_m18_without_a_value():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spatialbench.scene.splats.raw import SH_C0
 
-__all__ = ["cells", "compressed", "dotsplat", "ends", "harmonics", "judge", "largest", "marked",
+__all__ = ["cells", "compressed", "dotsplat", "ends", "every", "harmonics", "judge", "largest", "marked",
            "outside"]
 
 _CHUNK = 256
@@ -181,6 +181,18 @@ def ends(means: F32, chosen: Mask, out: F32) -> None:
             p, q, r = max(p, x), max(q, y), max(r, z)
     out[0, 0], out[0, 1], out[0, 2] = a, b, c
     out[1, 0], out[1, 1], out[1, 2] = p, q, r
+
+
+@njit(cache=True, nogil=True)
+def every(chosen: Mask, step: int, out: NDArray[np.int64]) -> None:
+    """Places of every ``step``-th of the chosen, from the first on."""
+    left, k = 1, 0
+    for n in range(len(chosen)):
+        if chosen[n]:
+            left -= 1
+            if left == 0:
+                out[k] = n
+                left, k = step, k + 1
 
 
 @njit(cache=True, nogil=True)

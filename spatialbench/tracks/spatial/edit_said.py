@@ -15,7 +15,7 @@ from spatialbench.observe import Observations, observation
 from spatialbench.scorers.catalogue import JUDGE
 from spatialbench.tracks.spatial.edit_views import EDIT_READS, PATCHES, EditFrames, EditViews, given
 from spatialbench.tracks.spatial.judging import Verdicts, ask_of_views
-from spatialbench.tracks.spatial.scored import lacking, the_scorer
+from spatialbench.tracks.spatial.scored import VERIFY, need, the_scorer
 from spatialbench.tracks.spatial.two_worlds import PAIR, drawn_of, origin_cameras, pair_case
 from spatialbench.types import EditCase
 
@@ -23,7 +23,7 @@ __all__ = ["EditDistances", "EditVerdicts"]
 
 _PROMPT, _KEY = "edit-execution-1", "satisfied"
 _VIEWS, _FRAMES = "spatial.edit_views", "spatial.edit_frames"
-_VERIFY = "Verify its weights: spatialbench weights verify"
+_GIVE = "Or give {} as the case's evidence ('{}')"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def _edit_verdicts(obs: Observations) -> EditVerdicts:
     assert isinstance(case, EditCase)
     if judged is not None:
         return EditVerdicts(judged.views, judged.after, judged.before, given=True)
-    _need_or_give(obs, "judge", JUDGE, "its answers")
+    need(obs, JUDGE, todo=_GIVE.format("its answers", "judge"))
     if case.scope == "global":
         cameras = origin_cameras(obs.protocol.views.probe_size)
         numbers = tuple(range(len(cameras)))
@@ -90,13 +90,13 @@ def _edit_lpips(obs: Observations) -> EditDistances:
         _same_views(evidence.lpips_views, views, "lpips")
         maps: Sequence[NDArray[np.floating[Any]]] = list(evidence.lpips)
     else:
-        _need_or_give(obs, "lpips", "lpips_vgg")
+        need(obs, "lpips_vgg", todo=_GIVE.format("it", "lpips"))
         frames: EditFrames = obs.get(_FRAMES)
         maps = [np.asarray(m) for m in the_scorer(obs, "lpips_vgg").difference_maps(frames.before, frames.after)]
         sizes = [(c.height, c.width) for c in views.cameras]
         if [m.shape for m in maps] != sizes or not all(np.isfinite(m).all() and (m >= 0).all() for m in maps):
             raise BackendUnavailableError("lpips_vgg gave maps of another size, or distances that are negative or not "
-                                          "finite", todo=_VERIFY)
+                                          "finite", todo=VERIFY)
     return EditDistances(tuple(background_mean(m, views.background(k), min_pixels=least) for k, m in enumerate(maps)),
                          given=evidence.lpips is not None)
 
@@ -110,14 +110,14 @@ def _edit_dino(obs: Observations) -> EditDistances:
         _same_views(given(obs).dino_views, views, "dino")
         before, after = tokens
     else:
-        _need_or_give(obs, "dino", "dinov2")
+        need(obs, "dinov2", todo=_GIVE.format("it", "dino"))
         frames: EditFrames = obs.get(_FRAMES)
         scorer, n = the_scorer(obs, "dinov2"), len(views.numbers)
         found = np.asarray(scorer.patch_tokens([*frames.before, *frames.after]), dtype=np.float32)
         grid = found.shape[1] if found.ndim == 4 else 0
         if not grid or found.shape[:3] != (2 * n, grid, grid) or not _long(found):
             raise BackendUnavailableError(f"dinov2 gave tokens of the shape {found.shape}, or one that is zero or not "
-                                          "finite", todo=_VERIFY)
+                                          "finite", todo=VERIFY)
         found = found.reshape(2 * n, grid * grid, -1)
         before, after = found[:n], found[n:]
     return EditDistances(tuple(
@@ -143,8 +143,3 @@ def _same_views(said: tuple[int, ...], views: EditViews, key: str) -> None:
     if said != views.numbers:
         raise CorruptInputError(f"is of the views {list(said)}, and {list(views.numbers)} are looked at",
                                 where=f"evidence, '{key}'", todo="Give it for these views, in this order")
-
-
-def _need_or_give(obs: Observations, key: str, id: str, what: str = "it") -> None:
-    if why := lacking(obs, id):
-        raise BackendUnavailableError(why, todo=f"Or give {what} as the case's evidence ('{key}')")

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import SpatialbenchError
 from spatialbench.metrics.editing import allowed_change, background_psnr, chosen_views
+from spatialbench.metrics.object_pixels import lifted
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.cameras import RADIUS_READS, orbit_around, placed, placed_in_box
 from spatialbench.tracks.spatial.evidence import EditGiven, Masks, located_in, target_views
 from spatialbench.tracks.spatial.object_views import best_instance
-from spatialbench.tracks.spatial.scored import lacking, the_scorer
+from spatialbench.tracks.spatial.scored import lacking, the_scorer, truncates
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR,
     PAIR_READS,
@@ -32,7 +34,7 @@ __all__ = ["EDIT_READS", "NO_MASKS", "NO_TARGET", "PATCHES", "EditFrames", "Edit
 
 PATCHES = 37
 """Patches a side of a DINOv2 image of 518 x 518."""
-EDIT_READS = (*PAIR_READS, "scorers")
+EDIT_READS = (*PAIR_READS, *RADIUS_READS, "scorers")
 """Protocol keys that bear on every metric of an edited object."""
 NO_MASKS = "the case's evidence gives no masks of the target"
 NO_TARGET = "the case's evidence says neither where the target is ('target_box') nor masks of the probes"
@@ -143,24 +145,21 @@ def _edit_probes(obs: Observations) -> Sought:
 def _edit_target(obs: Observations) -> Target | None:
     """From the box of the evidence, else lifted from its masks in the probes; None without either or without depth
     there."""
-    from spatialbench.renderers.trajectories import orbit_of_box
-
     case, evidence = pair_case(obs), given(obs)
     if evidence.box is not None:
         transform = obs.context.worlds["before"].transform
         centre, size = evidence.box
         place = transform[:3, :3] @ centre + transform[:3, 3]
         half = float(np.cbrt(np.linalg.det(transform[:3, :3]))) * size / 2  # the diagonal does not turn
-        return Target(*orbit_of_box(place - half, place + half))
+        at = placed_in_box(obs.protocol, place - half, place + half)
+        return Target(at.centre, at.radius)
     if not isinstance(case, EditCase):
         return None
     role = located_in(case.operation)
     masks = obs.get("spatial.edit_probes").of(role)
     points = np.zeros((0, 3)) if masks is None else _lifted(obs, role, masks)
-    if not len(points):
-        return None
-    low, high = np.percentile(points, obs.protocol.editing.box_percentiles, axis=0)
-    return Target(np.median(points, axis=0), orbit_of_box(low, high)[1], len(points))
+    found = placed(obs.protocol, points)
+    return None if found is None else Target(found.centre, found.radius, len(points))
 
 
 @observation("spatial.edit_masks", label="seeking the edited object around it", reads=EDIT_READS,
@@ -172,7 +171,8 @@ def _edit_masks(obs: Observations) -> Sought:
     if not isinstance(case, EditCase) or case.scope == "global" or target is None:
         return Sought(evidence.before, evidence.after, given=evidence.before is not None or evidence.after is not None)
     return _sought(obs, case, _NEEDED.get(case.operation, _BOTH),
-                   {"before": evidence.before, "after": evidence.after}, lambda: _orbit(obs, target))
+                   {"before": evidence.before, "after": evidence.after},
+                   lambda: orbit_around(obs.protocol, target.centre, target.radius))
 
 
 @observation("spatial.edit_views", label="choosing the views of the edited object", reads=EDIT_READS,
@@ -194,7 +194,7 @@ def _edit_views(obs: Observations) -> EditViews:
     if target is None:  # sought and not found is no view (OPEN-17d); not sought is a lack
         sought = probes.of(role) is not None
         return EditViews((), (), (), "" if sought else reason or NO_TARGET, None, known=sought, error=error, **how)
-    cameras = _orbit(obs, target)
+    cameras = orbit_around(obs.protocol, target.centre, target.radius)
     if located is None:
         numbers = chosen_views([True] * rule.orbit_views, rule.views)  # pictures only
     else:
@@ -239,8 +239,7 @@ def _sought(obs: Observations, case: EditCase, roles: tuple[str, ...], evidence:
         detector = the_scorer(obs, _SAM3)
         for role in todo:
             text = _text(case, role)
-            cut = getattr(detector, "truncates", None)
-            truncated |= bool(cut is not None and cut(text))
+            truncated |= truncates(detector, text)
             instances = detector.detect(drawn_of(obs, role, cameras()), text)
             found[role] = tuple(best_instance(f, obs.protocol.scorers.detection_score)[0] for f in instances)
     except SpatialbenchError as error:
@@ -252,14 +251,6 @@ def _text(case: EditCase, role: str) -> str:
     """What the target is called in a world; a change may alter its description, and else does not."""
     before, after = case.target_before, case.target_after
     return ((before or after) if role == "before" else (after or before)) or ""
-
-
-def _orbit(obs: Observations, target: Target) -> list[Camera]:
-    from spatialbench.renderers.trajectories import orbit
-
-    rule, lens = obs.protocol.editing, obs.protocol.views.lens
-    return orbit(target.centre, target.radius, rule.orbit_views, lens.width, lens.height, rule.orbit_fov_deg,
-                 start=(0.0, 0.0, 0.0))
 
 
 def _lacks(operation: str, masks: Sought) -> str:
@@ -281,9 +272,6 @@ def _lifted(obs: Observations, role: str, masks: Masks) -> NDArray[np.float64]:
         if mask is None:
             continue
         frames = renderer.render([camera], want=("depth", "alpha"))
-        depth = frames.depth[0].astype(np.float64)
-        row, column = np.nonzero(mask & (depth > 0) & (frames.alpha[0] >= obs.protocol.editing.min_alpha))
-        d = depth[row, column]
-        local = np.stack([(column + 0.5 - camera.cx) / camera.fx * d, (row + 0.5 - camera.cy) / camera.fy * d, d], 1)
-        out.append(local @ camera.pose.rotation.T + camera.pose.position)
+        usable = (frames.depth[0] > 0) & (frames.alpha[0] >= obs.protocol.editing.min_alpha)
+        out.append(lifted(np.argwhere(mask & usable), frames.depth[0], camera))
     return np.concatenate(out)

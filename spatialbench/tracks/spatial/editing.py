@@ -23,7 +23,7 @@ from spatialbench.scorers.catalogue import JUDGE
 from spatialbench.tracks.spatial.edit_said import EditDistances, EditVerdicts
 from spatialbench.tracks.spatial.edit_views import EDIT_READS, NO_MASKS, EditFrames, EditViews, given
 from spatialbench.tracks.spatial.inventory import spatial_metric
-from spatialbench.tracks.spatial.outcomes import ruled_outcome
+from spatialbench.tracks.spatial.outcomes import doubts, ruled_outcome
 from spatialbench.tracks.spatial.scored import lacking, substitutes
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR_READS,
@@ -42,7 +42,6 @@ _VIEWS = (*_DOUBTS, "spatial.edit_views")
 _FRAMES = (*_VIEWS, "spatial.edit_frames")
 _JUDGED = (*_VIEWS, "spatial.edit_verdicts")
 _LPIPS, _DINO = "spatial.edit_lpips", "spatial.edit_dino"
-_GIVEN, _CUT = "evidence_given", "text_truncated"
 _OBJECT, _GLOBAL = "object", "global"
 _JUDGE_READS = (*EDIT_READS, "judge")
 
@@ -65,7 +64,7 @@ def lpips_bg(obs: Observations) -> Outcome:
     return _gated(obs, _OBJECT) or _lpips(obs)
 
 
-@spatial_metric("M34", version=2, observations=(*_VIEWS, _DINO), scorers=("sam3", "dinov2"), reads=EDIT_READS)
+@spatial_metric("M34", version=3, observations=(*_VIEWS, _DINO), scorers=("sam3", "dinov2"), reads=EDIT_READS)
 def dinov2_bg_distance(obs: Observations) -> Outcome:
     """M34, eq. (67): mean 1 - cos of background patches."""
     return _gated(obs, _OBJECT) or _dino(obs)
@@ -80,7 +79,7 @@ def depth_agree_ratio(obs: Observations) -> Outcome:
     return _gated(obs, _GLOBAL, needs_case=False) or _depth(obs)
 
 
-@spatial_metric("M36", version=2, observations=(*_JUDGED, "spatial.edit_frames", _LPIPS, _DINO),
+@spatial_metric("M36", version=3, observations=(*_JUDGED, "spatial.edit_frames", _LPIPS, _DINO),
                 scorers=(JUDGE, "sam3", "lpips_vgg", "dinov2"), reads=_JUDGE_READS)
 def edit_score_object_of_case(obs: Observations) -> Outcome:
     """M36, eq. (70): execution times what the background kept, of one object edit."""
@@ -128,7 +127,7 @@ def _execution(obs: Observations) -> Outcome:
     components: dict[str, Any] = {"views": list(said.views), "after": list(said.after), "before": list(said.before)}
     if said.disagreement is not None:
         components["disagreement"] = said.disagreement
-    flags = [*_given(said.given), *(() if views is None else _of_views(obs, views)),
+    flags = [*doubts(given=said.given), *(() if views is None else _of_views(obs, views)),
              *(() if said.given else substitutes(obs, JUDGE))]
     return _flagged(obs, ruled_outcome(edit_execution(known, len(known)), components=components, counts=counts), *flags)
 
@@ -173,7 +172,7 @@ def _distance(obs: Observations, views: EditViews, name: str, scorer: str, compo
     said: EditDistances = obs.get(name) if views.numbers else EditDistances(())
     pixels = tuple(int(views.background(k).sum()) for k in range(len(views.numbers)))
     ruling = frame_mean(said.values, why_none=_why_none(pixels, views))
-    flags = (*_of_views(obs, views), *_given(said.given),
+    flags = (*_of_views(obs, views), *doubts(given=said.given),
              *(() if said.given or not views.numbers else substitutes(obs, scorer)))
     return _flagged(obs, ruled_outcome(ruling, components={"views": list(views.numbers), component: list(said.values)},
                                        counts=_counts(said.values, views)), *flags)
@@ -233,12 +232,8 @@ def _flagged(obs: Observations, outcome: Outcome, *flags: str) -> Outcome:
 
 def _of_views(obs: Observations, views: EditViews) -> tuple[str, ...]:
     """Flags of what says where the target is."""
-    return (*_given(views.given), *((_CUT,) if views.truncated else ()),
+    return (*doubts(given=views.given, truncated=views.truncated),
             *(substitutes(obs, "sam3") if views.detected else ()))
-
-
-def _given(given: bool) -> tuple[str, ...]:
-    return (_GIVEN,) if given else ()
 
 
 def _ruling(outcome: Outcome) -> Ruling:

@@ -19,16 +19,16 @@ from spatialbench.tracks.spatial.evidence_files import (
     read_array,
     read_json,
     read_masks,
+    view_numbers,
+    view_paths,
 )
 from spatialbench.types import EditCase, ExpandCase, Protocol
-from spatialbench.types.evidence import VIEW
 
 __all__ = ["PROBES", "EditGiven", "ExpandGiven", "Judged", "Masks", "edit_evidence", "evidence_names",
            "expand_evidence", "located_in", "target_views"]
 
 PROBES = 6
 """Origin probes: the six cube faces."""
-_MAX_VIEWS = 100
 _REWARDS = ("junction_after", "origin_before", "origin_after", "path_before", "path_after")
 
 
@@ -82,17 +82,11 @@ def evidence_names(case: EditCase | ExpandCase | None, there: Callable[[str], bo
     """Key -> path relative to the case file: ``judge``, ``masks_before.07`` (only views whose file is ``there``)."""
     if case is None or case.evidence is None:
         return {}
-    out = {}
+    out: dict[str, str] = {}
     for key in sorted(type(case.evidence).model_fields):
         path = getattr(case.evidence, key)
-        if not isinstance(path, str):
-            continue
-        if VIEW not in path:
-            out[key] = path
-            continue
-        views = [(k, path.replace(VIEW, f"{k:02d}")) for k in range(_MAX_VIEWS)]
-        found = {f"{key}.{k:02d}": p for k, p in views if there(p)}
-        out |= found or {f"{key}.00": views[0][1]}
+        if isinstance(path, str):
+            out |= view_paths(key, path, there)
     return out
 
 
@@ -189,12 +183,7 @@ def _judge(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> Jud
 
 def _some_views(said: object, path: Path, protocol: Protocol) -> tuple[int, ...]:
     """Orbit views that were looked at elsewhere, where no masks say which these had to be."""
-    orbit, most = protocol.editing.orbit_views, protocol.editing.views
-    if (not isinstance(said, list) or any(type(v) is not int or not 0 <= v < orbit for v in said)
-            or said != sorted(set(said)) or len(said) > most):
-        raise CorruptInputError(f"'views' must be at most {most} of 0 to {orbit - 1}, ascending", where=str(path),
-                                todo="Give the orbit views that were looked at")
-    return tuple(said)
+    return view_numbers(said, path, protocol.editing.orbit_views, protocol.editing.views)
 
 
 def _array_views(path: Path, views: tuple[int, ...] | None, protocol: Protocol) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spatialbench.errors import CorruptInputError, MissingInputError, UnsupportedFormatError
+from spatialbench.types.evidence import VIEW
 
 __all__ = ["Mask", "Masks", "check_present", "npz_members", "open_npz", "read_array", "read_json", "read_mask",
-           "read_masks"]
+           "read_masks", "view_numbers", "view_paths"]
 
 Mask = NDArray[np.bool_]
 Masks = tuple["Mask | None", ...]
 _MAX_ARRAY = 1 << 29
 _MAX_JSON = 1 << 20
+_MAX_VIEWS = 100
 _MODES = ("1", "L", "P", "RGB", "RGBA")
+
+
+def view_paths(key: str, path: str, there: Callable[[str], bool]) -> dict[str, str]:
+    """Key -> path: ``key`` itself for one file; ``key.00``, ``key.07``... for a path with ``{view}``, of the views
+    whose file is ``there``; of the first one where none is, so that it is missed."""
+    if VIEW not in path:
+        return {key: path}
+    views = [(f"{key}.{k:02d}", path.replace(VIEW, f"{k:02d}")) for k in range(_MAX_VIEWS)]
+    return {name: p for name, p in views if there(p)} or dict(views[:1])
+
+
+def view_numbers(said: Any, path: Path, orbit: int, most: int | None = None) -> tuple[int, ...]:
+    """What a file says that it is of: numbers of the ``orbit`` views, ascending, at most ``most`` of them.
+
+    Raises
+    ------
+    CorruptInputError : anything else.
+    """
+    if (not isinstance(said, list) or any(type(v) is not int or not 0 <= v < orbit for v in said)
+            or said != sorted(set(said)) or (most is not None and len(said) > most)):
+        words = f"numbers from 0 to {orbit - 1}" if most is None else f"at most {most} of 0 to {orbit - 1}"
+        raise CorruptInputError(f"'views' must be {words}, ascending", where=str(path),
+                                todo="Give the orbit views that it is of")
+    return tuple(said)
 
 
 def read_masks(files: Mapping[str, Path], key: str, views: int, size: tuple[int, int]) -> Masks | None:
@@ -56,8 +82,11 @@ def read_mask(path: Path, size: tuple[int, int]) -> Mask | None:
                 if image.mode not in _MODES:
                     raise UnsupportedFormatError(f"is a PNG of the mode '{image.mode}'", where=str(path),
                                                  todo="Write 8-bit gray: 255 on the target, 0 elsewhere")
-                clear = np.asarray(image.convert("RGBA"))[..., 3] < 128
-                mask = (np.asarray(image.convert("L")) >= 128) & ~clear
+                clear, level = np.asarray(image.convert("RGBA"))[..., 3] < 128, np.asarray(image.convert("L"))
+                mask = (level >= 128) & ~clear
+                if level.max() == 1:  # written by who counts to 1: it would pass as an object that nothing shows
+                    raise CorruptInputError("is 0 and 1 of 255, all of which is black", where=str(path),
+                                            todo="Write 8-bit gray: 255 on the target, 0 elsewhere")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise CorruptInputError(f"is no PNG that can be read ({error})", where=str(path),
                                 todo="Write the mask again") from None
@@ -100,7 +129,8 @@ def read_array(archive: zipfile.ZipFile, path: Path, name: str, shape: tuple[int
             version = np.lib.format.read_magic(f)
             header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             have, fortran, dtype = header(f)
-            fits = len(have) == len(shape) and all(b is None or a == b for a, b in zip(have, shape, strict=True))
+            fits = len(have) == len(shape) and all(
+                a >= 0 and (b is None or a == b) for a, b in zip(have, shape, strict=True))
             if not fits or dtype.kind not in kinds:
                 words = "x".join("any" if n is None else str(n) for n in shape)
                 raise CorruptInputError(f"is {dtype} {'x'.join(map(str, have))}, and must be {words} of kind "

@@ -13,9 +13,9 @@ from spatialbench.observe import Observations, Outcome, inapplicable, invalid, m
 from spatialbench.tracks.spatial.evidence import ExpandGiven
 from spatialbench.tracks.spatial.expansion_views import Growth, Junction, NewPlace, PairRewards
 from spatialbench.tracks.spatial.inventory import spatial_metric
-from spatialbench.tracks.spatial.outcomes import ruled_outcome
+from spatialbench.tracks.spatial.outcomes import doubts, ruled_outcome
 from spatialbench.tracks.spatial.reads import COLLISION
-from spatialbench.tracks.spatial.scored import substitutes
+from spatialbench.tracks.spatial.scored import NEEDS, substitutes
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR_READS,
     not_of_this_pair,
@@ -95,7 +95,7 @@ def _reward(obs: Observations, views: str, name: str, *, at_new_place: bool = Tr
     if said.before is not None:
         components["mean_before"] = sum(old) / len(old)
     flags = _flags(obs) if at_new_place else pair_flags(obs)
-    how = ("evidence_given",) if said.given else substitutes(obs, "hpsv3")
+    how = doubts(given=True) if said.given else substitutes(obs, "hpsv3")
     return measured(mean_difference(new, old), components=components, counts={"frames": len(new)},
                     flags=(*flags, *how), geometry=pair_worlds(obs)[1].seen_geometry)
 
@@ -107,7 +107,7 @@ def _no_text(obs: Observations, views: str) -> Outcome | None:
         return None
     if case is None:
         return inapplicable("no case was given, and so no text")
-    return None if case.text else inapplicable("the case gives no scene description ('text')")
+    return None if (case.text or "").strip() else inapplicable(NEEDS["text"])
 
 
 def _other(obs: Observations) -> Outcome | None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import BackendUnavailableError
 from spatialbench.metrics.coverage import hole_rate
 from spatialbench.metrics.expansion import NO_NEW_CELLS, centroid, new_cells
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial import cameras as views_of
 from spatialbench.tracks.spatial.evidence import ExpandGiven
 from spatialbench.tracks.spatial.reads import COLLISION
-from spatialbench.tracks.spatial.scored import lacking, the_scorer
+from spatialbench.tracks.spatial.scored import need, rated
 from spatialbench.tracks.spatial.two_worlds import (
     PAIR,
     PAIR_READS,
@@ -190,31 +190,20 @@ def _rewards(obs: Observations, name: str, roles: tuple[str, ...],
     rewards = evidence.rewards if isinstance(evidence, ExpandGiven) else {}
     if f"{name}_after" in rewards:  # both or neither: checked when they were read
         return PairRewards(rewards[f"{name}_after"], rewards.get(f"{name}_before"), given=True)
-    if why := lacking(obs, _HPSV3):
-        raise BackendUnavailableError(why, todo=f"Or give rewards as the case's evidence ('rewards': {name}_after)")
-    scorer, views, text = the_scorer(obs, _HPSV3), cameras(obs), pair_case(obs).text
-    found = {role: np.asarray(scorer.rate(drawn_of(obs, role, views), text), dtype=np.float64) for role in roles}
-    if any(r.shape != (len(views),) or not np.isfinite(r).all() for r in found.values()):
-        raise BackendUnavailableError("hpsv3 gave a rating that is not finite",
-                                      todo="Verify its weights: spatialbench weights verify")
+    need(obs, _HPSV3, todo=f"Or give rewards as the case's evidence ('rewards': {name}_after)")
+    views, text = cameras(obs), pair_case(obs).text
+    found = {role: rated(obs, _HPSV3, drawn_of(obs, role, views), text) for role in roles}
     return PairRewards(found["after"], found.get("before"))
 
 
 def origin_ring(obs: Observations) -> list[Camera]:
     """V_0: the origin views."""
-    from spatialbench.renderers.trajectories import ring
-
-    lens = obs.protocol.views.lens
-    return ring((0.0, 0.0, 0.0), obs.protocol.views.ring_frames, lens.width, lens.height, lens.fov_deg)
+    return views_of.origin_ring(obs.protocol)
 
 
 def junction_cameras(obs: Observations) -> list[Camera]:
     """V_J: a level circle at the expansion location, as many frames as the origin ring (OPEN-23a)."""
-    from spatialbench.renderers.trajectories import ring
-
-    lens = obs.protocol.views.lens
-    return ring(obs.get("spatial.new_place").location, obs.protocol.views.ring_frames, lens.width, lens.height,
-                lens.fov_deg)
+    return views_of.ring_at(obs.protocol, obs.get("spatial.new_place").location, obs.protocol.views.ring_frames)
 
 
 def connecting_cameras(obs: Observations) -> list[Camera]:

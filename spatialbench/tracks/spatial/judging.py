@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.observe import Observations
-from spatialbench.scorers.judge import Picture, Question, coverage, judge_image, load_prompt, repeated
+from spatialbench.scorers.judge import Picture, Question, agreement, coverage, judge_image, load_prompt, repeated
 
-__all__ = ["Verdicts", "ask_of_views"]
+__all__ = ["Verdicts", "ask_of_views", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Verdicts:
     views : for each view its answers by key, by majority of the repeats; None: no usable answer.
     lacking : why they are too few for a value; empty when they are enough.
     counts : questions answered, in error and not asked.
-    disagreement : largest share of repeats that say something else than most; 0 without repeats.
+    disagreement : largest share of the repeats of one question that say something else than most; 0 without repeats.
     """
 
     views: tuple[Mapping[str, bool] | None, ...]
@@ -55,25 +55,28 @@ def ask_of_views(obs: Observations, prompt: str, images: Sequence[NDArray[np.uin
     questions = [Question(f"{name}.{k:02d}", asked, (Picture(judge_image(image, asked.pictures.max_side)),),
                           fields or {}) for k, image in enumerate(images)]
     answers = judge.ask(repeated(questions, rules.repeats))
-    found = coverage(answers)
+    found, said = coverage(answers), {key: agreement(answers, key) for key in keys}
     views: list[Mapping[str, bool] | None] = []
-    most = 0.0
     for question in questions:
-        said = [a.values for a in answers if a.id == question.id and a.status == "answered"]
-        verdict: dict[str, bool] | None = {}
-        for key in keys:
-            yes = sum(bool(v[key]) for v in said)
-            if 2 * yes == len(said):  # nothing was said, or no majority
-                verdict = None
-                break
-            most = max(most, min(yes, len(said) - yes) / len(said))
-            assert verdict is not None
-            verdict[key] = 2 * yes > len(said)
-        views.append(verdict)
-    lacks = found.lacking(rules.min_coverage)
-    known = sum(v is not None for v in views)
-    if not lacks and known < rules.min_coverage * len(views):
-        lacks = (f"the judge's repeats agree on {known} of {len(views)} views, at least {rules.min_coverage:.0%} are "
-                 "needed")
+        verdict = {key: by_id[question.id].value for key, by_id in said.items() if question.id in by_id}
+        usable = len(verdict) == len(keys) and None not in verdict.values()  # None: as many say yes as no
+        views.append({key: bool(value) for key, value in verdict.items()} if usable else None)
+    lacks = found.lacking(rules.min_coverage) or _few(views, rules.min_coverage, "the judge's repeats agree on")
+    most = max((a.disagreement for by_id in said.values() for a in by_id.values()), default=0.0)
     return Verdicts(tuple(views), lacks, {"answered": found.answered, "judge_errors": found.errors,
                                           "not_asked": found.not_asked}, most)
+
+
+def recorded(views: Sequence[Mapping[str, bool] | None], least: float) -> Verdicts:
+    """Answers that the case gives, None for a view without one; as those of a judge, a share ``least`` is needed."""
+    known = sum(v is not None for v in views)
+    return Verdicts(tuple(views), _few(views, least, "the evidence answers"),
+                    {"answered": known, "judge_errors": 0, "not_asked": len(views) - known}, 0.0)
+
+
+def _few(views: Sequence[object], least: float, who: str) -> str:
+    """Why there are too few answers; empty when there are enough. Shares such as 0.56 of 25 are not exact in binary."""
+    known = sum(v is not None for v in views)
+    if known >= least * len(views) - 1e-9:
+        return ""
+    return f"{who} {known} of {len(views)} views, at least {least:.0%} are needed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,10 @@ from spatialbench.tracks.spatial.evidence_files import (
     read_json,
     read_mask,
     read_masks,
+    view_numbers,
+    view_paths,
 )
 from spatialbench.types import Protocol, SnapshotCase
-from spatialbench.types.evidence import VIEW
 from spatialbench.types.object_case import ObjectAnnotation
 
 __all__ = ["ANSWERS", "Answers", "ObjectGiven", "object_evidence", "object_files"]
@@ -31,8 +31,6 @@ __all__ = ["ANSWERS", "Answers", "ObjectGiven", "object_evidence", "object_files
 ANSWERS = ("inside_scene", "target_visible", "artifact_free", "complete")
 """Keys of an answer about one view, as in the prompt ``object-view-1``."""
 Answers = tuple["Mapping[str, bool] | None", ...]
-_FILES = ("judge", "rewards", "tracks")
-_MAX_VIEWS = 100
 _MAX_PIXELS = 1 << 26
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -62,19 +60,13 @@ class ObjectGiven:
 def object_files(case: SnapshotCase | None, there: Callable[[str], bool]) -> dict[str, str]:
     """Key -> path relative to the case file: number of the object in the case and what it is, as ``00.mask``,
     ``01.judge``, ``01.masks.07`` (only views whose file is ``there``)."""
-    out = {}
+    out: dict[str, str] = {}
     for number, of in enumerate(case.objects if case is not None else ()):
         given = of.evidence
         paths = {"mask": of.mask, **({} if given is None else {k: getattr(given, k) for k in type(given).model_fields})}
         for key, path in sorted(paths.items()):
-            name = f"{number:02d}.{key}"
-            if path is None:
-                continue
-            if VIEW not in path:
-                out[name] = path
-                continue
-            views = [(k, path.replace(VIEW, f"{k:02d}")) for k in range(_MAX_VIEWS)]
-            out |= {f"{name}.{k:02d}": p for k, p in views if there(p)} or {f"{name}.00": views[0][1]}
+            if path is not None:
+                out |= view_paths(f"{number:02d}.{key}", path, there)
     return out
 
 
@@ -145,7 +137,7 @@ def _answers(path: Path, orbit: int) -> Answers:
     if not isinstance(data, dict) or set(data) != {"views", *ANSWERS}:
         raise CorruptInputError(f"must hold views, {', '.join(ANSWERS)}", where=str(path),
                                 todo='Write {"views": [0, 1], "inside_scene": [true, true], ...}')
-    views = _views(data["views"], orbit, path)
+    views = view_numbers(data["views"], path, orbit)
     for key in ANSWERS:
         said = data[key]
         if not isinstance(said, list) or len(said) != len(views) or any(type(a) is not bool for a in said):
@@ -161,13 +153,5 @@ def _array(path: Path, name: str, orbit: int, shape: tuple[int | None, ...]
            ) -> tuple[tuple[int, ...], NDArray[np.float64]]:
     with open_npz(path) as archive:
         said = read_array(archive, path, "views", (None,), "iu").tolist()
-        views = tuple(said) if name == "tracks" else _views(said, orbit, path)
+        views = tuple(said) if name == "tracks" else view_numbers(said, path, orbit)
         return views, read_array(archive, path, name, (len(views), *shape[1:]), "f").astype(np.float64)
-
-
-def _views(said: Any, orbit: int, path: Path) -> tuple[int, ...]:
-    if (not isinstance(said, list) or any(type(v) is not int or not 0 <= v < orbit for v in said)
-            or said != sorted(set(said))):
-        raise CorruptInputError(f"'views' must be numbers from 0 to {orbit - 1}, ascending", where=str(path),
-                                todo="Give the orbit views that it is of")
-    return tuple(said)

@@ -11,8 +11,8 @@ from spatialbench.errors import BackendUnavailableError, CorruptInputError, Spat
 from spatialbench.metrics.object_pixels import lifted, object_crop
 from spatialbench.metrics.objects import closed_points, start_points, track_order
 from spatialbench.observe import Observations, observation
-from spatialbench.tracks.spatial.judging import Verdicts, ask_of_views
-from spatialbench.tracks.spatial.object_evidence import Answers
+from spatialbench.scorers.catalogue import JUDGE
+from spatialbench.tracks.spatial.judging import Verdicts, ask_of_views, recorded
 from spatialbench.tracks.spatial.object_views import (
     OBJECT_READS,
     Mask,
@@ -24,7 +24,7 @@ from spatialbench.tracks.spatial.object_views import (
     given_of,
     of_object,
 )
-from spatialbench.tracks.spatial.scored import lacking, the_scorer
+from spatialbench.tracks.spatial.scored import need, rated, the_scorer, truncates
 from spatialbench.types.object_case import ObjectAnnotation
 
 __all__ = ["Detections", "ObjectRewards", "ObjectTracks", "ObjectVerdicts"]
@@ -34,6 +34,7 @@ _DETECTIONS = "spatial.object_detections"
 _SEEN = (_TARGETS, _ORBITS, _DETECTIONS)
 _PROMPT = "object-view-1"
 _AT_ONCE = 8
+_GIVE = "Or give it as the object's evidence ('{}')"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +110,15 @@ def _object_detections(obs: Observations) -> dict[str, Detections | Spatialbench
         given = given_of(obs, of.id).masks
         if given is not None:
             return Detections(given, (None,) * len(given), given=True)
-        _need_or_give(obs, "masks", "sam3")
+        need(obs, "sam3", todo=_GIVE.format("masks"))
         detector, images = the_scorer(obs, "sam3"), _views(obs, of).images
         best: list[tuple[Mask | None, float | None]] = []
         for k in range(0, len(images), _AT_ONCE):  # an image may have hundreds of instances, each with a mask
             found = detector.detect(list(images[k:k + _AT_ONCE]), of.text)
             best += [best_instance(f, obs.protocol.scorers.detection_score) for f in found]
             obs.progress(len(best), len(images))
-        cut = getattr(detector, "truncates", None)
         return Detections(tuple(m for m, _ in best), tuple(s for _, s in best),
-                          truncated=bool(cut is not None and cut(of.text)))
+                          truncated=truncates(detector, of.text))
     return each_object(obs, detect)
 
 
@@ -139,15 +139,11 @@ def _object_rewards(obs: Observations) -> dict[str, ObjectRewards | Spatialbench
             return ObjectRewards(views, tuple(given[1].tolist()), given=True)
         if len(views) < rule.min_crops:  # too few for a spread, whoever rates them
             return ObjectRewards(views, ())
-        _need_or_give(obs, "rewards", "hpsv3")
+        need(obs, "hpsv3", todo=_GIVE.format("rewards"))
         images = _views(obs, of).images
         crops = [object_crop(images[k], m, rule.crop_padding, rule.crop_side) for k in views
                  if (m := seen.masks[k]) is not None]
-        rewards = np.asarray(the_scorer(obs, "hpsv3").rate(crops, of.text), dtype=np.float64)
-        if rewards.shape != (len(views),) or not np.isfinite(rewards).all():
-            raise BackendUnavailableError("hpsv3 gave a rating that is not finite",
-                                          todo="Verify its weights: spatialbench weights verify")
-        return ObjectRewards(views, tuple(rewards.tolist()))
+        return ObjectRewards(views, tuple(rated(obs, "hpsv3", crops, of.text).tolist()))
     return each_object(obs, rate)
 
 
@@ -160,9 +156,10 @@ def _object_tracks(obs: Observations) -> dict[str, ObjectTracks | SpatialbenchEr
         if seen is None:
             return None
         target: ObjectTarget = of_object(obs, _TARGETS, of.id)
-        order, tolerance = track_order(seen.detected), rule.track_tolerance * target.diagonal
+        order = track_order(seen.detected)
         if not order:
             return ObjectTracks(())
+        tolerance = rule.track_tolerance * target.diagonal
         given = given_of(obs, of.id).tracks
         if given is not None:
             if given[0] != order:
@@ -170,7 +167,7 @@ def _object_tracks(obs: Observations) -> dict[str, ObjectTracks | SpatialbenchEr
                                         where=f"objects, '{of.id}', evidence.tracks",
                                         todo="Begin with the first view that shows the object, and end with it again")
             return _ends(order, given[1], tolerance, 0, given=True)
-        _need_or_give(obs, "tracks", "tapip3d")
+        need(obs, "tapip3d", todo=_GIVE.format("tracks"))
         views, cameras, mask = _views(obs, of), _orbits(obs).cameras[of.id], seen.masks[order[0]]
         assert mask is not None
         usable = mask & (views.depth[order[0]] > 0)
@@ -197,19 +194,11 @@ def _object_verdicts(obs: Observations) -> dict[str, ObjectVerdicts | Spatialben
             return None
         given = given_of(obs, of.id).answers
         if given is not None:
-            return ObjectVerdicts(_recorded(given, obs.protocol.judge.min_coverage), given=True)
-        if isinstance(obs.context.judge, str):
-            _need_or_give(obs, "judge", "vlm_judge")
+            return ObjectVerdicts(recorded(given, obs.protocol.judge.min_coverage), given=True)
+        need(obs, JUDGE, todo=_GIVE.format("judge"))
         return ObjectVerdicts(ask_of_views(obs, _PROMPT, list(_views(obs, of).images), name=f"object.{of.id}",
                                            fields={"target": of.text}))
     return each_object(obs, judge)
-
-
-def _recorded(answers: Answers, least: float) -> Verdicts:
-    known = sum(a is not None for a in answers)
-    few = known < least * len(answers) - 1e-9
-    return Verdicts(answers, f"the evidence answers {known} of {len(answers)} views, at least {least:.0%} are needed"
-                    if few else "", {"answered": known, "judge_errors": 0, "not_asked": len(answers) - known}, 0.0)
 
 
 def _ends(order: tuple[int, ...], tracks: NDArray[np.float64], tolerance: float, drawn: int, given: bool = False
@@ -230,8 +219,3 @@ def _orbits(obs: Observations) -> ObjectOrbits:
 
 def _views(obs: Observations, of: ObjectAnnotation) -> ObjectViews:
     return _orbits(obs).views(of.id)
-
-
-def _need_or_give(obs: Observations, key: str, *ids: str) -> None:
-    if why := lacking(obs, *ids):
-        raise BackendUnavailableError(why, todo=f"Or give it as the object's evidence ('{key}')")

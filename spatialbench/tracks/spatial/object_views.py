@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import BackendUnavailableError, SpatialbenchError
+from spatialbench.errors import SpatialbenchError
 from spatialbench.metrics.object_pixels import lifted
-from spatialbench.metrics.objects import orbit_radius
 from spatialbench.observe import Observations, observation
+from spatialbench.tracks.spatial.cameras import orbit_around, origin_ring, placed
 from spatialbench.tracks.spatial.object_evidence import ObjectGiven
 from spatialbench.tracks.spatial.reads import IMAGES
-from spatialbench.tracks.spatial.scored import case_of, lacking, the_scorer
+from spatialbench.tracks.spatial.scored import case_of, need, the_scorer
 from spatialbench.types import Camera, to_uint8
 from spatialbench.types.object_case import ObjectAnnotation
 
@@ -133,31 +133,24 @@ def best_instance(found: tuple[Any, ...], least: float) -> tuple[Mask | None, fl
              needs=("spatial.renderer",))
 def _object_targets(obs: Observations) -> dict[str, ObjectTarget | SpatialbenchError]:
     """From the place that the case gives in the first view of the origin ring, else from SAM3 there."""
-    from spatialbench.renderers.trajectories import ring
-
-    views, rule = obs.protocol.views, obs.protocol.editing
-    camera = ring((0.0, 0.0, 0.0), views.ring_frames, views.lens.width, views.lens.height, views.lens.fov_deg)[0]
+    camera = origin_ring(obs.protocol)[0]
     frames = obs.get("spatial.renderer").render([camera], want=("rgb", "depth", "alpha"))
-    usable = (frames.depth[0] > 0) & (frames.alpha[0] >= rule.min_alpha)
+    usable = (frames.depth[0] > 0) & (frames.alpha[0] >= obs.protocol.editing.min_alpha)
 
     def locate(of: ObjectAnnotation) -> ObjectTarget:
         given, score = given_of(obs, of.id), None
         mask, source = given.place, given.source
         if not source:
-            if why := lacking(obs, _SAM3):
-                raise BackendUnavailableError(why, todo="Or say in the case where the object is ('image_polygon' or "
-                                                        "'mask')")
+            need(obs, _SAM3, todo="Or say in the case where the object is ('image_polygon' or 'mask')")
             source = _SAM3
             found = the_scorer(obs, _SAM3).detect([to_uint8(frames.rgb[0])], of.text)[0]
             mask, score = best_instance(found, obs.protocol.scorers.detection_score)
         pixels = 0 if mask is None else int(mask.sum())
         points = np.zeros((0, 3)) if mask is None else lifted(np.argwhere(mask & usable), frames.depth[0], camera)
-        if not len(points):
+        at = placed(obs.protocol, points)
+        if at is None:
             return ObjectTarget(source, None, pixels=pixels, score=score)
-        low, high = np.percentile(points, rule.box_percentiles, axis=0)
-        diagonal = float(np.linalg.norm(high - low))
-        radius = orbit_radius(diagonal, obs.protocol.objects.radius_factor, obs.protocol.objects.radius_limits)
-        return ObjectTarget(source, np.median(points, axis=0), diagonal, radius, len(points), pixels, score)
+        return ObjectTarget(source, at.centre, at.diagonal, at.radius, len(points), pixels, score)
     return each_object(obs, locate)
 
 
@@ -165,13 +158,10 @@ def _object_targets(obs: Observations) -> dict[str, ObjectTarget | SpatialbenchE
              needs=("spatial.renderer", "spatial.object_targets"))
 def _object_orbits(obs: Observations) -> ObjectOrbits:
     """24 views of a fixed radius; azimuth 0 is on the side of the initial camera (OPEN-17b, 17c)."""
-    from spatialbench.renderers.trajectories import orbit
-
     rule, lens, renderer = obs.protocol.editing, obs.protocol.views.lens, obs.get("spatial.renderer")
     targets: dict[str, ObjectTarget | SpatialbenchError] = obs.get("spatial.object_targets")
-    cameras = {id: tuple(orbit(t.centre, t.radius, rule.orbit_views, lens.width, lens.height, rule.orbit_fov_deg,
-                               start=(0.0, 0.0, 0.0)))
-               for id, t in targets.items() if isinstance(t, ObjectTarget) and t.centre is not None}
+    cameras = {id: tuple(orbit_around(obs.protocol, t.centre, t.radius)) for id, t in targets.items()
+               if isinstance(t, ObjectTarget) and t.centre is not None}
 
     def draw(cameras: tuple[Camera, ...]) -> ObjectViews:
         images = np.empty((len(cameras), lens.height, lens.width, 3), np.uint8)

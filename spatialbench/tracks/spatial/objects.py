@@ -27,7 +27,7 @@ from spatialbench.tracks.spatial.inventory import spatial_metric
 from spatialbench.tracks.spatial.object_scores import Detections, ObjectRewards, ObjectTracks, ObjectVerdicts
 from spatialbench.tracks.spatial.object_views import OBJECT_READS, ObjectTarget, of_object
 from spatialbench.tracks.spatial.object_views import objects_of as _objects_of
-from spatialbench.tracks.spatial.outcomes import ruled_outcome
+from spatialbench.tracks.spatial.outcomes import doubts, ruled_outcome
 from spatialbench.tracks.spatial.quality import lacks
 from spatialbench.tracks.spatial.scored import substitutes
 from spatialbench.types import Status
@@ -36,8 +36,6 @@ __all__: list[str] = []
 
 _TARGETS, _DETECTIONS = "spatial.object_targets", "spatial.object_detections"
 _REWARDS, _TRACKS, _VERDICTS = "spatial.object_rewards", "spatial.object_tracks", "spatial.object_verdicts"
-_GIVEN = "evidence_given"
-_CUT = "text_truncated"
 
 
 @dataclass
@@ -65,7 +63,7 @@ def _recall(obs: Observations, id: str) -> _Part:
     if not seen.given:
         components["best_scores"] = list(seen.scores)
     return _Part(ruling, components, {"views": len(seen.masks), "detected": sum(seen.detected)},
-                 () if seen.given else ("sam3",), (*_flag(seen.given), *((_CUT,) if seen.truncated else ())))
+                 () if seen.given else ("sam3",), doubts(given=seen.given, truncated=seen.truncated))
 
 
 def _dispersion(obs: Observations, id: str) -> _Part:
@@ -80,7 +78,7 @@ def _dispersion(obs: Observations, id: str) -> _Part:
     components = {"views": list(found.views), "rewards": list(found.rewards)}
     return _Part(object_dispersion(found.rewards if enough else (), least), components,
                  {**seen.counts, "crops": len(found.views)},
-                 (*seen.scorers, *(("hpsv3",) if rated else ())), (*seen.flags, *_flag(found.given)))
+                 (*seen.scorers, *(("hpsv3",) if rated else ())), (*seen.flags, *doubts(given=found.given)))
 
 
 def _accuracy(obs: Observations, id: str) -> _Part:
@@ -99,7 +97,7 @@ def _accuracy(obs: Observations, id: str) -> _Part:
     if not found.given:
         counts["drawn_from"] = found.drawn
     return _Part(track_accuracy(found.closed), components, counts,
-                 (*seen.scorers, *(() if found.given else ("tapip3d",))), (*seen.flags, *_flag(found.given)))
+                 (*seen.scorers, *(() if found.given else ("tapip3d",))), (*seen.flags, *doubts(given=found.given)))
 
 
 def _f1(precision: _Rule, name: str, of: Callable[[Ruling], Ruling]) -> _Rule:
@@ -127,14 +125,14 @@ def _judged(pick: Callable[[JudgedObject], Ruling]) -> _Rule:
         counts = {"views": len(said.views), **said.counts}
         scorers = () if found.given else (JUDGE,)
         if said.lacking:
-            return _Part(no_value(Status.UNAVAILABLE, said.lacking), counts=counts, flags=_flag(found.given))
+            return _Part(no_value(Status.UNAVAILABLE, said.lacking), counts=counts, flags=doubts(given=found.given))
         judged = judged_object(said.views)
         parts = {"recall": judged.recall.value, "artifact_free": judged.artifact_free.value,
                  "complete": judged.complete.value, "precision": judged.precision.value}
         components: dict[str, Any] = {k: v for k, v in parts.items() if v is not None}
         components |= {"valid": list(judged.valid), "disagreement": said.disagreement}
         return _Part(pick(judged), components, {**counts, "valid": sum(bool(v) for v in judged.valid)}, scorers,
-                     _flag(found.given))
+                     doubts(given=found.given))
     return rule
 
 
@@ -157,7 +155,7 @@ def _outcome(obs: Observations, rule: _Rule, id: str) -> Outcome:
     except SpatialbenchError as error:
         return invalid(str(error), components=where, counts=counts)
     scorers = dict.fromkeys((*(("sam3",) if target.source == "sam3" else ()), *part.scorers))
-    flags = dict.fromkeys((*_flag(target.source == "evidence"), *part.flags))
+    flags = dict.fromkeys((*doubts(given=target.source == "evidence"), *part.flags))
     return ruled_outcome(part.ruling, components={**part.components, **where}, counts={**counts, **part.counts},
                          flags=(*world_flags(obs), *substitutes(obs, *scorers), *flags),
                          geometry=obs.world.seen_geometry)
@@ -168,10 +166,6 @@ def _where(target: ObjectTarget) -> dict[str, Any]:
     if target.centre is not None:
         out |= {"orbit_centre": target.centre.tolist(), "orbit_radius": target.radius, "box_diagonal": target.diagonal}
     return out if target.score is None else {**out, "place_score": target.score}
-
-
-def _flag(given: bool) -> tuple[str, ...]:
-    return (_GIVEN,) if given else ()
 
 
 _SEEN = (_TARGETS, _DETECTIONS)

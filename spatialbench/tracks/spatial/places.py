@@ -28,8 +28,6 @@ def place_hpsv3_std(obs: Observations) -> Outcome:
     if none := lacks(obs, "text"):
         return none
     need(obs, "hpsv3")
-    if gated := invalidated(obs, ("no_interior",)):
-        return gated
     origin, means = _means(obs)
     return _outcome(obs, place_dispersion(origin, means), origin=origin, locations=means)
 

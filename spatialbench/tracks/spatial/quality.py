@@ -7,16 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from spatialbench.errors import BackendUnavailableError, UsageError
+from spatialbench.errors import UsageError
 from spatialbench.metrics.quality import cosines, mean_rating, object_coverage, spread_views, top_mean, vlm_score
 from spatialbench.observe import Observations, Outcome, inapplicable, measured, unavailable
 from spatialbench.scorers.catalogue import JUDGE
 from spatialbench.tracks.spatial.gating import world_flags
 from spatialbench.tracks.spatial.inventory import spatial_metric
 from spatialbench.tracks.spatial.judging import ask_of_views
-from spatialbench.tracks.spatial.outcomes import ruled_outcome
+from spatialbench.tracks.spatial.outcomes import doubts, ruled_outcome
 from spatialbench.tracks.spatial.reads import IMAGES
-from spatialbench.tracks.spatial.scored import NEEDS, case_of, need, substitutes, the_scorer
+from spatialbench.tracks.spatial.scored import (
+    NEEDS,
+    case_of,
+    checked_ratings,
+    directed,
+    need,
+    rated,
+    substitutes,
+    the_scorer,
+    truncates,
+)
 
 __all__: list[str] = []
 
@@ -43,16 +53,12 @@ def _rated(id: str, name: str, text: bool = False) -> Callable[[Observations], O
             return none
         need(obs, id)
         case = case_of(obs)
-        ratings = np.asarray(the_scorer(obs, id).rate(obs.get("spatial.origin_frames"),
-                                                      (case.text or "") if text and case else ""))
+        ratings = rated(obs, id, obs.get("spatial.origin_frames"), (case.text or "") if text and case else "")
         return _of_frames(obs, ratings, name, id)
     return compute
 
 
 def _of_frames(obs: Observations, ratings: np.ndarray, name: str, *ids: str, **more: Any) -> Outcome:
-    if not np.isfinite(ratings).all():
-        raise BackendUnavailableError(f"{ids[0]} gave a rating that is not finite",
-                                      todo="Verify its weights: spatialbench weights verify")
     return measured(mean_rating(ratings), components={
         name: [float(r) for r in ratings], "worst_frame": int(np.argmin(ratings)), **more},
         counts={"frames": len(ratings)}, flags=(*world_flags(obs), *substitutes(obs, *ids)),
@@ -69,7 +75,8 @@ for _metric, _scorer, _name, _text in (("M01", "topiq_nr", "frame_quality", Fals
 def laion_aes(obs: Observations) -> Outcome:
     """M02, eq. (32): mean aesthetic rating of the unit CLIP embeddings of the origin ring."""
     need(obs, "clip_l14", "laion_aes")
-    ratings = np.asarray(the_scorer(obs, "laion_aes").rate_embeddings(obs.get("spatial.clip_vectors")))
+    vectors = obs.get("spatial.clip_vectors")
+    ratings = checked_ratings(obs, "laion_aes", the_scorer(obs, "laion_aes").rate_embeddings(vectors), len(vectors))
     return _of_frames(obs, ratings, "frame_aesthetics", "laion_aes", "clip_l14")
 
 
@@ -89,7 +96,7 @@ def vlm_score_of_world(obs: Observations) -> Outcome:
                          flags=(*world_flags(obs), *substitutes(obs, JUDGE)), geometry=obs.world.seen_geometry)
 
 
-@spatial_metric("M09", observations=("spatial.clip_vectors",), scorers=("clip_l14",), reads=_READS)
+@spatial_metric("M09", version=2, observations=("spatial.clip_vectors",), scorers=("clip_l14",), reads=_READS)
 def clip_t(obs: Observations) -> Outcome:
     """M09, eq. (39): mean cosine of the views and the scene's text; a text over the limit is cut, and said."""
     if none := lacks(obs, "text"):
@@ -101,19 +108,19 @@ def clip_t(obs: Observations) -> Outcome:
         text = the_scorer(obs, "clip_l14").embed_texts([case.text])
     except UsageError as error:  # a stand-in for images only
         return unavailable(str(error))
-    similar = cosines(obs.get("spatial.clip_vectors"), text.vectors[0])
+    similar = cosines(obs.get("spatial.clip_vectors"), directed(obs, "clip_l14", text.vectors)[0])
     outcome = _of_frames(obs, similar, "frame_cosines", "clip_l14", text_truncated=bool(text.truncated[0]))
-    return outcome.with_flags("text_truncated") if text.truncated[0] else outcome
+    return outcome.with_flags(*doubts(truncated=text.truncated[0]))
 
 
-@spatial_metric("M10", observations=("spatial.clip_vectors", "spatial.input_image"), scorers=("clip_l14",),
-                reads=_READS)
+@spatial_metric("M10", version=2, observations=("spatial.clip_vectors", "spatial.input_image"),
+                scorers=("clip_l14",), reads=_READS)
 def clip_i(obs: Observations) -> Outcome:
     """M10, eq. (40): mean of the three largest cosines of the views and the input image."""
     if none := lacks(obs, "image"):
         return none
     need(obs, "clip_l14")
-    image = the_scorer(obs, "clip_l14").embed_images([obs.get("spatial.input_image")])
+    image = directed(obs, "clip_l14", the_scorer(obs, "clip_l14").embed_images([obs.get("spatial.input_image")]))
     similar = cosines(obs.get("spatial.clip_vectors"), image[0])
     best = [int(k) for k in np.argsort(-similar, kind="stable")[:3]]
     return ruled_outcome(top_mean(similar), components={"frame_cosines": [float(s) for s in similar], "best": best},
@@ -136,8 +143,7 @@ def object_coverage_of_world(obs: Observations) -> Outcome:
     wanted: dict[str, str] = {}
     for category in case.categories:
         wanted.setdefault(" ".join(category.lower().split()), category)
-    cut = getattr(detector, "truncates", None)
-    long = [c for c in wanted.values() if cut is not None and cut(c)]
+    long = any([truncates(detector, c) for c in wanted.values()])
     for category in wanted.values():
         found = detector.detect(faces, category)
         good = [[d for d in ds if d.score >= rule.detection_score and int(d.mask.sum()) >= rule.detection_pixels]
@@ -148,5 +154,5 @@ def object_coverage_of_world(obs: Observations) -> Outcome:
     return ruled_outcome(object_coverage({c: bool(f) for c, f in seen.items()}),
                          components={"faces": seen, "best_scores": scores},
                          counts={"categories": len(seen), "detected": sum(map(bool, seen.values()))},
-                         flags=(*world_flags(obs), *substitutes(obs, "sam3"), *(("text_truncated",) if long else ())),
+                         flags=(*world_flags(obs), *substitutes(obs, "sam3"), *doubts(truncated=long)),
                          geometry=obs.world.seen_geometry)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spatialbench.errors import BackendUnavailableError, InputError, MissingInputError
+from spatialbench.errors import InputError, MissingInputError
 from spatialbench.observe import Observations, observation
 from spatialbench.scorers.judge import read_picture
+from spatialbench.tracks.spatial.cameras import origin_ring, ring_at
 from spatialbench.tracks.spatial.observations import LocationPlan
 from spatialbench.tracks.spatial.reads import COLLISION, IMAGES
-from spatialbench.tracks.spatial.scored import case_of, the_scorer
+from spatialbench.tracks.spatial.scored import case_of, directed, rated, the_scorer
 from spatialbench.types import Camera, to_uint8
 
 __all__ = ["PlaceRewards", "drawn"]
@@ -50,11 +51,7 @@ def drawn(obs: Observations, cameras: list[Camera]) -> list[NDArray[np.uint8]]:
 
 @observation("spatial.origin_frames", label="drawing the origin panorama for scorers", reads=IMAGES, needs=_RENDERER)
 def _origin_frames(obs: Observations) -> list[NDArray[np.uint8]]:
-    from spatialbench.renderers.trajectories import ring
-
-    views = obs.protocol.views
-    return drawn(obs, ring((0.0, 0.0, 0.0), views.ring_frames, views.lens.width, views.lens.height,
-                           views.lens.fov_deg))
+    return drawn(obs, origin_ring(obs.protocol))
 
 
 @observation("spatial.origin_faces", label="drawing the six origin probes", reads=IMAGES, needs=_RENDERER)
@@ -68,7 +65,7 @@ def _origin_faces(obs: Observations) -> list[NDArray[np.uint8]]:
              needs=("spatial.origin_frames",))
 def _clip_vectors(obs: Observations) -> NDArray[np.float32]:
     scorer = the_scorer(obs, "clip_l14")
-    return np.asarray(scorer.embed_images(obs.get("spatial.origin_frames")))
+    return directed(obs, "clip_l14", scorer.embed_images(obs.get("spatial.origin_frames")))
 
 
 @observation("spatial.input_image", label="reading the input image")
@@ -88,23 +85,17 @@ def _input_image(obs: Observations) -> NDArray[np.uint8]:
              reads=(*IMAGES, *COLLISION, "usability", "sampler", "scorers"),
              needs=(*_RENDERER, "spatial.locations"))
 def _place_rewards(obs: Observations) -> PlaceRewards:
-    from spatialbench.renderers.trajectories import ring
-
     plan: LocationPlan = obs.get("spatial.locations")
-    views, rule = obs.protocol.views, obs.protocol.sampler
     taken = sorted((t for t in plan.tried if t.slot is not None), key=lambda t: t.slot or 0)
     places = [(0.0, 0.0, 0.0), *(t.position for t in taken)]
-    scorer, case = the_scorer(obs, "hpsv3"), case_of(obs)
+    case = case_of(obs)
     text = (case.text if case else None) or ""
     rows = []
     for place in places:
-        cameras = ring(place, rule.ring_views, views.lens.width, views.lens.height, views.lens.fov_deg)
-        rows.append(scorer.rate([to_uint8(f) for f in _colours(obs, cameras)], text))
+        cameras = ring_at(obs.protocol, place, obs.protocol.sampler.ring_views)
+        rows.append(rated(obs, "hpsv3", [to_uint8(f) for f in _colours(obs, cameras)], text))
         obs.progress(len(rows), len(places))
-    rewards = np.asarray(rows, dtype=np.float64)
-    if not np.isfinite(rewards).all():
-        raise BackendUnavailableError("hpsv3 gave a rating that is not finite",
-                                      todo="Verify its weights: spatialbench weights verify")
+    rewards = np.stack(rows)
     return PlaceRewards(rewards[0], rewards[1:], tuple(t.slot for t in taken if t.slot is not None))
 
 
