@@ -198,21 +198,18 @@ def _covered(points: NDArray[np.float64]) -> float:
 
 def _sphere_middle(points: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """[3] middle of the sphere that fits the farther half of the distances best (linear least squares), or None."""
+    from spatialbench.scene.splats import _kernels as kernels
+
     if len(points) < 4:
         return None
-    middle = np.array([median(points[:, k]) for k in range(3)])
-    from_middle = points - middle
-    distance = lengths(from_middle)
-    outer = from_middle[distance > quantiles(distance, (0.995,))[0] / 2]
-    if len(outer) < 4:
+    middle, distance = np.array([median(points[:, k]) for k in range(3)]), np.empty(len(points))
+    kernels.distances(points, middle, distance)
+    size, square, right = float(distance.max()), np.zeros((4, 4)), np.zeros(4)
+    least = quantiles(distance, (0.995,))[0] / 2
+    if size == 0 or kernels.sphere_sums(points, middle, distance, least, size, square, right) < 4:
         return None
-    size = float(distance.max())  # |p|^2 = 2 c.p + (r^2 - |c|^2), by sums that no number of threads changes
-    rows = np.column_stack([2 * outer / size, np.ones(len(outer))])
-    square = np.einsum("ni,nj->ij", rows, rows)
-    if np.linalg.cond(square) > _FLAT:
-        return None
-    solved = size * np.linalg.solve(square, np.einsum("ni,n->i", rows, ((outer / size) ** 2).sum(axis=1)))
-    return np.asarray(solved[:3] + middle)
+    # |p|^2 = 2 c.p + (r^2 - |c|^2), by sums that no number of threads changes
+    return None if np.linalg.cond(square) > _FLAT else middle + size * np.linalg.solve(square, right)[:3]
 
 
 def _dome_faces(vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> NDArray[np.bool_] | None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from spatialbench.scene.splats.raw import SH_C0
 
-__all__ = ["cells", "compressed", "dotsplat", "ends", "every", "harmonics", "judge", "largest", "marked",
-           "outside"]
+__all__ = ["cells", "compressed", "distances", "dotsplat", "ends", "every", "harmonics", "judge", "largest", "marked",
+           "outside", "sphere_sums"]
 
 _CHUNK = 256
 _SHARE_11, _SHARE_10, _SHARE_8 = (np.arange(1 << bits) / ((1 << bits) - 1) for bits in (11, 10, 8))
@@ -181,6 +181,38 @@ def ends(means: F32, chosen: Mask, out: F32) -> None:
             p, q, r = max(p, x), max(q, y), max(r, z)
     out[0, 0], out[0, 1], out[0, 2] = a, b, c
     out[1, 0], out[1, 1], out[1, 2] = p, q, r
+
+
+@njit(cache=True, nogil=True)
+def distances(points: F64, middle: F64, out: F64) -> None:
+    """Distance [N] of each point from a place [3]."""
+    for n in range(len(points)):
+        x, y, z = points[n, 0] - middle[0], points[n, 1] - middle[1], points[n, 2] - middle[2]
+        out[n] = math.sqrt(x * x + y * y + z * z)
+
+
+@njit(cache=True, nogil=True)
+def sphere_sums(points: F64, middle: F64, distance: F64, least: float, size: float, square: F64, right: F64) -> int:
+    """Sums of the normal equations [4,4], [4] of the sphere through the points farther than ``least`` from a place:
+    2 c.p + d = |p|^2 with p = (point - middle) / size; how many points these are."""
+    count = 0
+    row = np.ones(4)
+    for n in range(len(points)):
+        if distance[n] > least:
+            count += 1
+            length = 0.0
+            for k in range(3):
+                p = (points[n, k] - middle[k]) / size
+                row[k] = 2 * p
+                length += p * p
+            for i in range(4):
+                for j in range(i, 4):
+                    square[i, j] += row[i] * row[j]
+                right[i] += row[i] * length
+    for i in range(4):
+        for j in range(i):
+            square[i, j] = square[j, i]
+    return count
 
 
 @njit(cache=True, nogil=True)
