@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from spatialbench.aggregate.rounding import DASH
+from spatialbench.types.words import one_line
 
 __all__ = ["csv_cell", "csv_text", "latex_cell", "markdown_cell"]
 
@@ -27,7 +28,7 @@ def csv_cell(text: str) -> str:
     >>> csv_cell("-0.50"), csv_cell("=1+1"), csv_cell("–")
     ('-0.50', "'=1+1", '')
     """
-    text = _one_line(text)
+    text = one_line(text)
     if text == DASH:
         return ""
     # A spreadsheet may skip blanks, and reads full-width signs as plain ones.
@@ -47,7 +48,7 @@ def markdown_cell(text: str) -> str:
     >>> markdown_cell("a|b <i>")
     'a\\\\|b &lt;i&gt;'
     """
-    return "".join(_MARKDOWN.get(c, c) for c in _one_line(text))
+    return "".join(_MARKDOWN.get(c, c) for c in one_line(text))
 
 
 def latex_cell(text: str) -> str:
@@ -56,9 +57,4 @@ def latex_cell(text: str) -> str:
     >>> latex_cell("50% & a_b")
     '50\\% \\& a\\_b'
     """
-    return "".join(_LATEX.get(c, c) for c in _one_line(text))
-
-
-def _one_line(text: str) -> str:
-    """Line ends and other control characters as spaces."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return "".join(_LATEX.get(c, c) for c in one_line(text))

@@ -12,6 +12,7 @@ import click
 
 from spatialbench.cli.options import frame_options
 from spatialbench.cli.progress import progress_line
+from spatialbench.types.words import one_line
 
 if TYPE_CHECKING:
     from spatialbench.types import Decision, Support, World
@@ -100,7 +101,7 @@ def case_text(world: World, id: str, name: str) -> str:
     name : of the world file, for the first line.
     """
     d = world.decisions
-    lines = [f"# What was found in {_plain(name)}, as a case to edit: correct what is wrong, add what was asked.",
+    lines = [f"# What was found in {one_line(name)}, as a case to edit: correct what is wrong, add what was asked.",
              "# Coordinates are in the world file's own frame and unit.", "kind: snapshot", f"id: {json.dumps(id)}", "",
              "# text: The scene description that the world was generated from.",
              "# image: input.png   # relative to this file",
@@ -170,7 +171,7 @@ def _said(what: str, decision: Decision | None) -> list[str]:
     if decision is None:
         return []
     by = "nobody says" if decision.source == "none" else f"by {decision.source}, confidence {decision.confidence:.2f}"
-    text = _plain(f"{what}: {by}" + (f"; {decision.note}" if decision.note else ""))
+    text = one_line(f"{what}: {by}" + (f"; {decision.note}" if decision.note else ""))
     lines, line = [], "#"
     for word in text.split(" "):
         if len(line) + 1 + len(word) > _COLUMN and line != "#":
@@ -203,11 +204,6 @@ def _number(value: float, digits: int = 12) -> str:
     text = repr(short + 0.0)
     # YAML reads an exponent as a number only after a decimal point.
     return text if "e" not in text or "." in text.partition("e")[0] else text.replace("e", ".0e")
-
-
-def _plain(text: str) -> str:
-    """One line of printable characters, for a comment."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _id(world: Path) -> str:

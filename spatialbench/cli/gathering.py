@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spatialbench.errors import ResultError, UsageError
+from spatialbench.types.words import one_line
 
 if TYPE_CHECKING:
     from spatialbench.aggregate import IntervalSettings
@@ -99,4 +100,4 @@ def check_strict(gathered: Gathered) -> None:
 def warn(sentences: Sequence[str]) -> None:
     """On standard error, one a line."""
     for text in sentences:
-        click.echo("warning: " + "".join(c if c.isprintable() else " " for c in text), err=True)
+        click.echo(f"warning: {one_line(text)}", err=True)

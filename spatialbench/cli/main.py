@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from spatialbench import __version__
-from spatialbench.cli.say import one_line
 from spatialbench.errors import SpatialbenchError
 
 __all__ = ["cli", "main"]
@@ -91,6 +90,8 @@ def main(args: list[str] | None = None) -> None:
     except SpatialbenchError as error:
         if debug:
             raise
+        from spatialbench.types.words import one_line
+
         click.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:

@@ -11,7 +11,8 @@ import click
 from spatialbench.cli.options import frame_options, reading_options
 from spatialbench.cli.progress import progress_line
 from spatialbench.cli.refusal import told_as_json
-from spatialbench.cli.say import echo_line, one_line, wide_console
+from spatialbench.cli.say import echo_line, wide_console
+from spatialbench.types.words import one_line
 
 if TYPE_CHECKING:
     from spatialbench.runs.place import PlaceResult

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spatialbench.types.words import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["echo_line", "one_line", "wide_console"]
+__all__ = ["echo_line", "wide_console"]
 
 _ANY_WIDTH = 1000
 """Columns of what goes into a file or a pipe: a table takes no more than it needs."""
-
-
-def one_line(text: str) -> str:
-    """Control characters and line ends as spaces: a name in a file must not be able to steer the terminal.
-
-    >>> one_line("\\x1b[31mred.obj")
-    ' [31mred.obj'
-    """
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def echo_line(text: str) -> None:

@@ -11,6 +11,7 @@ from spatialbench.aggregate.rounding import DASH, half_up
 from spatialbench.report.data import GroupRow, MetricRow
 from spatialbench.types.measurement import Status
 from spatialbench.types.scoring import SUBSTITUTE
+from spatialbench.types.words import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -175,21 +176,16 @@ def _print(rows: list[tuple[str, ...]], console: Console) -> None:
             table.add_column(name, justify="right" if r else "left", style="bold" if i == 0 else None,
                              overflow="fold")
         for row in rows[1:]:
-            table.add_row(*(Text(_one_line(cell)) for cell in row))
+            table.add_row(*(Text(one_line(cell)) for cell in row))
         console.print(table)
         console.print()
         return
-    cells = [[_one_line(cell) for cell in row] for row in rows]
+    cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(right))]
     for line in cells:
         parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
         _line("  ".join(parts).rstrip(), console)
     _line("", console)
-
-
-def _one_line(text: str) -> str:
-    """No control characters: a name or reason must not be able to steer the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _line(text: str, console: Console) -> None:

@@ -8,6 +8,7 @@ from spatialbench.aggregate import DASH, GroupScore, Interval, RankTable, Table,
 from spatialbench.aggregate.markup import latex_cell, markdown_cell
 from spatialbench.report.leaderboard.data import Board
 from spatialbench.report.text import value
+from spatialbench.types.words import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,8 +204,3 @@ def print_rows(rows: Rows, console: Console, left: int = 1) -> None:
 def line(text: str, console: Console) -> None:
     """One line that is never wrapped, marked up or able to steer the terminal."""
     console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
-
-
-def one_line(text: str) -> str:
-    """Control characters as spaces."""
-    return "".join(c if c.isprintable() else " " for c in text)
