@@ -28,6 +28,11 @@ _ABOUT_X: NDArray[np.float64] = np.diag([1.0, -1.0, -1.0, 1.0])
 """Between Y up, Z back (glTF) and Y down, Z forward (3DGS)."""
 _LEVEL = 0.01
 """Most by which a motion may miss the splats' up axis."""
+BETTER = 0.005
+"""By how much more of the splats a turned collider must hold, where it fits as given too: a closed room turned over
+lies on its own walls, and only its furniture tells."""
+FITS = 0.9
+"""Share of the splats on a collider below which one that is used is warned about."""
 _FOUND = 0.5
 """Confidence of what was found; as the world's decisions of that source."""
 
@@ -100,10 +105,10 @@ def _surface(mesh: TriangleMesh, distance: float) -> NDArray[np.float64]:
 def join_pair(splats: Scene, collider: Scene) -> Scene:
     """The scene of both if they overlap well, else that of the splats with a warning; the report says how well.
 
-    A collider that stands elsewhere as it is given is tried as the two files' conventions would have it (see
-    ``_turns``); where one of these makes both overlap well it is taken with the best of them, said in a warning and as
-    the decision ``collider``. A collider without a face that could be walked on (one of splats only) is left out with
-    a warning.
+    The collider is also tried as the two files' conventions would have it (see ``_turns``); where one of these makes
+    both overlap well, and ``BETTER`` than as given, it is taken with the best of them, said in a warning and as the
+    decision ``collider``. One that is used and does not hold ``FITS`` of the splats is warned about. A collider without
+    a face that could be walked on (one of splats only) is left out with a warning.
 
     Frame and unit are those of the splats; where their format has no unit the collider's is not taken either, as
     glTF's metre often is not meant.
@@ -116,7 +121,9 @@ def join_pair(splats: Scene, collider: Scene) -> Scene:
         report = splats.report
         return replace(splats, report=report.model_copy(update={"warnings": [*report.warnings, warning]}))
     given = overlap(splats.splats, collider.mesh)
-    turn = None if given.good else _best_turn(splats, collider, collider.mesh)
+    turn = _best_turn(splats, collider, collider.mesh)
+    if turn is not None and given.good and turn.fit.near <= given.near + BETTER:
+        turn = None
     fit = given if turn is None else turn.fit
     mesh = collider.mesh if turn is None else collider.mesh.transformed(turn.matrix)
     account = {"collider": name, "boxes": fit.boxes, "near": fit.near, "distance": fit.distance, "used": fit.good}
@@ -126,11 +133,15 @@ def join_pair(splats: Scene, collider: Scene) -> Scene:
         account |= {"as_given": {"boxes": given.boxes, "near": given.near},
                     "collider_to_splats": turn.matrix.tolist()}
         words = (f"by {turn.name} it does: {_words(fit)}. As given, {_words(given)}")
-        warnings.append(f"the collider '{name}' does not stand where the splats do, but {words}. It is used so turned")
+        worse = "stands worse" if given.good else "does not stand"
+        warnings.append(f"the collider '{name}' {worse} where the splats do, but {words}. It is used so turned")
         decisions["collider"] = Decision(value=turn.name, source="found", confidence=_FOUND, note=_words(fit))
     details = {**splats.report.details, "overlap": account}
     report = splats.report.model_copy(update={"files": [*splats.report.files, *collider.report.files],
                                               "details": details, "warnings": warnings, "decisions": decisions})
+    if fit.good and fit.near < FITS:
+        warnings.append(f"the collider '{name}' fits the splats badly: {_words(fit)}. Is it mirrored, turned or of "
+                        "another version of the world? It is used all the same")
     if not fit.good:
         warnings.append(f"the collider '{name}' is not used, as it does not stand where the splats do: {_words(fit)}. "
                         "Another frame or scale? A collision mesh is made from the splats")

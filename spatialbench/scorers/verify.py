@@ -19,11 +19,13 @@ from typing import Any, Literal
 
 from spatialbench.errors import BackendUnavailableError
 from spatialbench.scorers.weights import (
+    STRAY,
     WeightsEntry,
     WeightsFile,
     entry_folder,
     file_path,
     read_note,
+    strays,
     weights_command,
     weights_entry,
     weights_missing,
@@ -38,10 +40,6 @@ _BLOCK = 1 << 20
 _MOST_KEPT = 5000
 _FRESH_NS = 2_000_000_000
 """A file that changed less than 2 s before it was read may change again within its time stamp: not kept on disk."""
-_READ_TOO = frozenset(("adapter_config.json", "added_tokens.json", "chat_template.jinja", "model.safetensors"))
-"""Names that transformers looks for by itself in a folder: an adapter is added to the weights, and these weights go
-before those in ``pytorch_model.bin``. Settings of pixels, of which whole copies of some repositories have more than the
-lock file names, are looked at when they have been read (``check_pixels``)."""
 _HASHED: dict[str, list[Any]] = {}
 
 
@@ -104,7 +102,7 @@ def file_sha256(path: Path, *, fresh: bool = False, tell: Callable[[int, int], N
 
 def check_entry(id: str, weights: Path, *, fresh: bool = False,
                 tell: Callable[[str, int, int], None] | None = None) -> list[FileCheck]:
-    """What each file of an entry is, in the lock file's order.
+    """What each file of an entry is, in the lock file's order, then those that are none of it and would be read too.
 
     Raises
     ------
@@ -113,7 +111,8 @@ def check_entry(id: str, weights: Path, *, fresh: bool = False,
     """
     entry = weights_entry(id)
     noted = read_note(weights / id).sha256
-    return [_check(entry, file, weights, noted.get(file.path, ""), fresh, tell) for file in entry.files]
+    return [*(_check(entry, file, weights, noted.get(file.path, ""), fresh, tell) for file in entry.files),
+            *(FileCheck(path.name, "wrong", note=f"{path} {STRAY}") for path in strays(entry, weights))]
 
 
 def verified_folder(id: str, weights: Path) -> Path:
@@ -126,7 +125,6 @@ def verified_folder(id: str, weights: Path) -> Path:
     """
     if why := weights_missing(id, weights):
         raise BackendUnavailableError(why)
-    _check_alone(weights_entry(id), weights)
     for check in check_entry(id, weights):
         if check.state in ("missing", "wrong"):
             raise BackendUnavailableError(check.note)
@@ -143,18 +141,6 @@ def known_hashes(id: str, folder: Path) -> dict[str, str]:
     entry = weights_entry(id)
     paths = {f.path: file_path(entry, f, folder.parent) if f.package else folder / f.path for f in entry.files}
     return {name: file_sha256(path) for name, path in paths.items() if path is not None}
-
-
-def _check_alone(entry: WeightsEntry, weights: Path) -> None:
-    """That nothing beside the files of a model of transformers would be read too, unverified."""
-    names = {f.path for f in entry.files}
-    if "config.json" not in names:
-        return
-    for name in sorted(_READ_TOO - names):
-        path = weights / entry.id / name
-        if os.path.lexists(path):
-            raise BackendUnavailableError("is none of these weights, and would be read with them", where=str(path),
-                                          todo="Take it out of the folder")
 
 
 def _check(entry: WeightsEntry, file: WeightsFile, weights: Path, noted: str, fresh: bool,

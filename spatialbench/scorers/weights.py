@@ -7,6 +7,7 @@ hand is as good.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -24,12 +25,32 @@ from spatialbench.scorers.settings import default_weights
 from spatialbench.types.case_parts import check_relative
 from spatialbench.types.strict import load_strict
 
-__all__ = ["NOTE", "Lock", "Note", "WeightsEntry", "WeightsFile", "entry_folder", "fetch_again", "file_path",
-           "load_lock", "read_note", "weights_command", "weights_entry", "weights_missing"]
+__all__ = [
+    "NOTE",
+    "STRAY",
+    "Lock",
+    "Note",
+    "WeightsEntry",
+    "WeightsFile",
+    "entry_folder",
+    "fetch_again",
+    "file_path",
+    "load_lock",
+    "read_note",
+    "strays",
+    "weights_command",
+    "weights_entry",
+    "weights_missing",
+]
 
 NOTE = ".spatialbench.json"
 """File in an entry's folder: what ``weights fetch`` found when it fetched it first."""
+STRAY = "is none of these weights, and would be read with them: take it out of the folder"
 _NOTE_BYTES = 1 << 20
+_READ_TOO = frozenset(("adapter_config.json", "added_tokens.json", "chat_template.jinja", "model.safetensors"))
+"""Names that transformers looks for by itself in a folder: an adapter is added to the weights, and these weights go
+before those in ``pytorch_model.bin``. Settings of pixels, of which whole copies of some repositories have more than the
+lock file names, are looked at when they have been read (``check_pixels``)."""
 
 
 class _Strict(BaseModel):
@@ -231,6 +252,13 @@ def weights_missing(id: str, folder: Path) -> str:
         return f"its weights cannot be read ({error}): check the folder and its permissions"
 
 
+def strays(entry: WeightsEntry, folder: Path) -> list[Path]:
+    """What lies beside the files of a model of transformers, is none of them, and would be read too, unverified."""
+    names = {f.path for f in entry.files}
+    found = sorted(_READ_TOO - names) if "config.json" in names else []
+    return [path for name in found if os.path.lexists(path := folder / entry.id / name)]
+
+
 def _missing(entry: WeightsEntry, folder: Path) -> str:
     for file in entry.files:
         path = file_path(entry, file, folder)
@@ -245,4 +273,6 @@ def _missing(entry: WeightsEntry, folder: Path) -> str:
             again = (f"install {file.package.partition(':')[0]} again" if file.package
                      else f"fetch it again with {weights_command('fetch', folder, entry.id)}")
             return f"{path} has {path.stat().st_size:,} bytes and should have {file.bytes:,}: {again}"
+    for path in strays(entry, folder):
+        return f"{path} {STRAY}"
     return ""

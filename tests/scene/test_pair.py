@@ -141,3 +141,48 @@ def test_one_that_fits_is_left_as_it_is(tmp_path):
     assert scene.report.details["overlap"]["near"] == 1.0
     assert "collider" not in scene.report.decisions
     assert not [w for w in scene.report.warnings if "turn" in w]
+
+
+def closed_room():
+    """6 x 3 x 6 m around the origin (y down) with a block of 3 x 0.8 x 3 m on its floor. Turned over about X its walls,
+    floor and ceiling lie on themselves."""
+    def box(low, high):
+        v = np.array([[(low, high)[k >> a & 1][a] for a in range(3)] for k in range(8)], float)
+        q = ((0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5))
+        return v, np.array([t for a, b, c, d in q for t in ((a, b, c), (a, c, d))], np.int32)
+
+    (v, f), (w, g) = box((-3.0, -1.5, -3.0), (3.0, 1.5, 3.0)), box((-1.0, 0.7, -1.0), (2.0, 1.5, 2.0))
+    return TriangleMesh(np.concatenate([v, w]), np.concatenate([f, g + 8]))
+
+
+def test_a_closed_room_is_not_taken_upside_down(tmp_path):
+    """As given most of its splats lie on it, on walls, floor and ceiling; the furniture tells which side is up."""
+    room = closed_room()
+    (tmp_path / "a.ply").write_bytes(splats_of(room, n=2000))
+    (tmp_path / "a_collider.obj").write_text(obj_of(room.transformed(HALF_TURN)))
+    scene = load_scene(tmp_path / "a.ply")
+    found = scene.report.details["overlap"]
+    assert found["as_given"]["near"] > 0.5
+    assert found["near"] == 1.0
+    np.testing.assert_allclose(found["collider_to_splats"], HALF_TURN, atol=1e-12)
+    assert scene.report.decisions["collider"].source == "found"
+    assert any("stands worse where the splats do" in w for w in scene.report.warnings)
+    # The right one stays as it is given.
+    (tmp_path / "a_collider.obj").write_text(obj_of(room))
+    scene = load_scene(tmp_path / "a.ply")
+    assert scene.report.details["overlap"]["near"] == 1.0
+    assert "as_given" not in scene.report.details["overlap"]
+
+
+def test_a_mirrored_collider_is_warned_about(tmp_path):
+    """An annex of 3 m on one side only: mirrored, a third of the splats lie on nothing."""
+    room = closed_room()
+    annex = TriangleMesh(room.vertices * [0.5, 1.0, 1.0] + [4.5, 0.0, 0.0], room.faces)
+    both = TriangleMesh(np.concatenate([room.vertices, annex.vertices]),
+                        np.concatenate([room.faces, annex.faces + len(room.vertices)]))
+    (tmp_path / "a.ply").write_bytes(splats_of(both, n=2000))
+    (tmp_path / "a_collider.obj").write_text(obj_of(both.transformed(np.diag([-1.0, 1, 1, 1]))))
+    scene = load_scene(tmp_path / "a.ply")
+    found = scene.report.details["overlap"]
+    assert found["used"] and 0.5 < found["near"] < 0.9
+    assert any("fits the splats badly" in w and "mirrored" in w for w in scene.report.warnings)

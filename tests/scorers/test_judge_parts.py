@@ -550,6 +550,19 @@ def test_a_budget_is_never_passed_when_estimates_are_bounds(calls: list[tuple[in
         assert budget.idle
 
 
+def test_what_an_endpoint_does_not_count_costs_its_estimate() -> None:
+    """At one for a token: 100 of input and 20 of output are estimated; each side that is not counted is taken so. Once
+    the input was counted as 150, estimates of input are too low by half, and are raised."""
+    price = Price(model="*", input_per_million=1e6, output_per_million=1e6)
+    for used, spent in ((Usage(0, 5), 105), (Usage(90, 0), 110), (Usage(0, 0), 120), (Usage(90, 5), 95)):
+        budget = Budget(None, price)
+        budget.settle(budget.reserve(Usage(100, 20)) or 0.0, Usage(100, 20), used)
+        assert budget.spent == pytest.approx(spent)
+    for used in (Usage(150, 5), Usage(0, 5)):
+        budget.settle(budget.reserve(Usage(100, 20)) or 0.0, Usage(100, 20), used)
+    assert budget.spent == pytest.approx(95 + 155 + 155)
+
+
 def test_a_budget_that_fails_gives_its_place_back() -> None:
     """A budget may keep a journal on a disk that fails."""
     session = JudgeSession(Canned(concurrency=2), JudgeRules())

@@ -117,8 +117,10 @@ def test_files_that_would_be_read_unverified_are_refused(monkeypatch: pytest.Mon
     if not refused:
         assert verified_folder("tiny", tmp_path) == tmp_path / "tiny"
         return
-    with pytest.raises(BackendUnavailableError, match=rf"{name}: is none of these weights.*Take it out"):
+    with pytest.raises(BackendUnavailableError, match=rf"{name} is none of these weights.*take it out"):
         verified_folder("tiny", tmp_path)
+    assert [(c.path, c.state) for c in check_entry("tiny", tmp_path)][2:] == [(name, "wrong")]  # of `weights verify`
+    assert name in weights_missing("tiny", tmp_path)  # of `weights list` and `doctor`
     lock(monkeypatch, {"path": locked})  # no model of transformers: nothing is looked for
     verified_folder("tiny", tmp_path)
 

@@ -135,6 +135,7 @@ class Budget:
                 self._spent += reserved if billed else 0.0
             elif used == Usage():  # the server does not count: the estimate is all there is
                 self._spent += reserved
-            else:
-                self._spent += self.price.of(used)
+            else:  # of what it does not count, too
+                self._spent += self.price.of(Usage(used.input or math.ceil(estimate.input * self._factor),
+                                                   used.output or estimate.output))
                 self._factor = max(self._factor, used.input / max(1, estimate.input))
