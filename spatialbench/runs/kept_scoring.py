@@ -27,12 +27,14 @@ class KeptScoring:
     Attributes
     ----------
     scorers, judge : of the earlier ``run.json``, of the kept metrics alone.
+    backends : renderers and simulators of the earlier ``run.json``.
     answers : of the earlier ``judge.jsonl``, but for those of metrics that were measured again.
     """
 
     scorers: Mapping[str, Any] = field(default_factory=dict)
     judge: Mapping[str, Any] = field(default_factory=dict)
     answers: tuple[Answer, ...] = ()
+    backends: Mapping[str, str] = field(default_factory=dict)
 
     def record(self, used: Mapping[str, Any], judge: LentJudge | None) -> dict[str, Any]:
         """What ``scorers_used`` gives of this run, with what is kept; where both have one and it is not the same, the
@@ -80,7 +82,8 @@ def read_kept(folder: Path, metrics: Iterable[str], protocol: Protocol) -> KeptS
             answers = ()
     return KeptScoring(
         {id: about for id, about in scorers.items() if id in needed} if isinstance(scorers, dict) else {},
-        judge if isinstance(judge, dict) and answers else {}, answers)
+        judge if isinstance(judge, dict) and answers else {}, answers,
+        {str(k): str(v) for k, v in backends.items()} if isinstance(backends := record.get("backends"), dict) else {})
 
 
 def scorers_of(metric: str, protocol: Protocol) -> list[str]:

@@ -231,7 +231,7 @@ def pair_record(result: PairResult, kept: KeptScoring | None = None) -> dict[str
         "protocol_overrides": list(result.options.settings),
         "preview": True,
         "seeds": {"footprint": p.footprint.seed, "finding": p.finding.seed},
-        "backends": backends_of(result),
+        "backends": {**({} if kept is None else kept.backends), **backends_of(result)},
         **(used if kept is None else kept.record(used, result.judge)),
         "versions": dict(versions()),
         "machine": machine_info(),

@@ -235,7 +235,7 @@ def _warn_large(mesh: TriangleMesh, unit_m: float, report: ImportReport) -> None
     extent = float((high - low).max())
     if extent * unit_m > LARGEST_PLAUSIBLE:
         report.warnings.append(f"the world is {extent:g} units long: {TOO_LONG}, it looks like "
-                               "millimetres (if so, give --unit 0.001)")
+                               "millimetres (if so, say --unit 0.001, or --scale 0.001 to 'convert')")
 
 
 def _report(mesh: TriangleMesh, log: ReadLog) -> ImportReport:

@@ -268,6 +268,6 @@ def test_open_and_odd_edges_are_in_the_words(quick: str, tmp_path: Path) -> None
 def test_millimetres_are_not_asked_for_where_the_unit_is_said(quick: str, data_dir: Path) -> None:
     """Case B19: 4 m of millimetres, in a format without a unit."""
     path = data_dir / "reports/import/solid_binary_mm.stl"
-    assert any("give --unit 0.001" in w for w in found_in(call(quick, path, "--json"))["warnings"])
+    assert any("say --unit 0.001" in w for w in found_in(call(quick, path, "--json"))["warnings"])
     for said in (("--unit", 0.001), ("--scale", 0.001)):
         assert not any("millimetres" in w for w in found_in(call(quick, path, *said, "--json"))["warnings"])

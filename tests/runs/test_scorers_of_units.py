@@ -150,8 +150,9 @@ def test_kept_answers_are_those_of_kept_metrics_and_new_ones_stand_above_them(tm
     (tmp_path / "judge.jsonl").write_text(answers_text(old))
     (tmp_path / "run.json").write_text(json.dumps({
         "scorers": {"clip_l14": {"v": "1"}, "sam3": {"v": "1"}},
-        "judge": {"model": "m", "endpoint": "e", "doubts": []}}))
+        "judge": {"model": "m", "endpoint": "e", "doubts": []}, "backends": {"placement": "p 1"}}))
     kept = read_kept(tmp_path, ["M06", "M09"], protocol)
+    assert kept.backends == {"placement": "p 1"}
     assert set(kept.scorers) == {"clip_l14"} and [a.id for a in kept.answers] == ["M06.00", "odd"]
 
     class Lent:
@@ -164,7 +165,8 @@ def test_kept_answers_are_those_of_kept_metrics_and_new_ones_stand_above_them(tm
     record = kept.record(used, Lent())  # type: ignore[arg-type]
     assert record["scorers"] == {"clip_l14": {"v": "2"}} and record["scorers_kept"] == {"clip_l14": {"v": "1"}}
     assert record["judge"]["model"] == "n" and record["judge_kept"]["model"] == "m"
-    assert read_kept(tmp_path, ["M07"], protocol) == KeptScoring() == read_kept(tmp_path / "gone", ["M06"], protocol)
+    assert read_kept(tmp_path, ["M07"], protocol) == KeptScoring(backends={"placement": "p 1"})
+    assert read_kept(tmp_path / "gone", ["M06"], protocol) == KeptScoring()
 
 
 def test_a_tally_of_one_world_is_what_was_added() -> None:

@@ -115,7 +115,7 @@ def test_a_score_of_zero_rests_on_the_answers_alone(tmp_path, models):  # noqa: 
     """LPIPS maps of the case had no part in it: nothing was executed."""
     views = np.array([0, 4, 8, 12, 16, 20])
     np.savez(tmp_path / "l.npz", views=views, maps=np.full((6, SIZE, SIZE), 0.4, np.float32))
-    for answer, flags in ((True, ("evidence_given",)), (False, ())):
+    for answer, flags in ((True, ("satisfied_before", "evidence_given")), (False, ())):
         models(always(answer))
         m = rows(run(tmp_path, room(), room(box=False), case(tmp_path, evidence="  lpips: l.npz\n")))
         assert m["M33"].flags == ("evidence_given",)

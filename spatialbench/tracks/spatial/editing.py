@@ -129,6 +129,9 @@ def _execution(obs: Observations) -> Outcome:
         components["disagreement"] = said.disagreement
     flags = [*doubts(given=said.given), *(() if views is None else _of_views(obs, views)),
              *(() if said.given else substitutes(obs, JUDGE))]
+    before = [a for a in said.before if a is not None]
+    if before and all(before) and any(known):  # nothing was left to do, or the judge says yes to everything
+        flags.append("satisfied_before")
     return _flagged(obs, ruled_outcome(edit_execution(known, len(known)), components=components, counts=counts), *flags)
 
 
