@@ -20,10 +20,8 @@ from PIL import Image
 
 from spatialbench.assets import sample_room, sample_room_splats
 from spatialbench.assets.room import atlas, layout
-from spatialbench.assets.room.atlas import pack
 from spatialbench.assets.room.patches import Patch
 from spatialbench.renderers.raycast import MeshRayCaster
-from spatialbench.types import load_protocol
 
 ASSETS = Path(str(resources.files("spatialbench.assets")))
 README = (ASSETS / "README.md").read_text(encoding="utf-8")
@@ -135,6 +133,35 @@ def test_camera_stands_where_it_should(glb: Glb, caster: MeshRayCaster) -> None:
     assert around.distance.min() > 1.0
 
 
+@pytest.fixture(scope="module")
+def made_once() -> Iterator[None]:
+    """Both scripts pack the same atlas and bake the same light into it, which takes most of their time."""
+    packed: list[tuple[Any, list[Any]]] = []
+    painted: list[tuple[Any, NDArray[np.uint8]]] = []
+
+    def pack_(patches: list[Patch], size: int) -> list[Any]:
+        asked = ([(p.tag, p.size, p.density) for p in patches], size)
+        if not any(a == asked for a, _ in packed):
+            packed.append((asked, atlas.pack(patches, size)))
+        return list(next(r for a, r in packed if a == asked))
+
+    def paint(patches: list[Patch], rectangles: list[Any], lights: Any, size: int) -> NDArray[np.uint8]:
+        if lights is None:
+            return atlas.paint(patches, rectangles, lights, size)
+        asked = ([p.tag for p in patches], rectangles, size)
+        if not painted:
+            painted.append((asked, atlas.paint(patches, rectangles, lights, size)))
+        assert painted[0][0] == asked
+        return painted[0][1].copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        for script in (sample_room, sample_room_splats):
+            patch.setattr(script, "pack", pack_)
+            patch.setattr(script, "paint", paint)
+        yield
+
+
+@pytest.mark.usefixtures("made_once")
 def test_geometry_is_regenerated_exactly(glb: Glb) -> None:
     room = sample_room.build_room(baked=False)
     p, f, uv = glb.primitive()
@@ -147,28 +174,8 @@ def test_geometry_is_regenerated_exactly(glb: Glb) -> None:
     assert {"floor", "sofa", "dining table", "bookshelf"} <= set(room.names)
 
 
-@pytest.fixture(scope="module")
-def painted_once() -> Iterator[None]:
-    """Both scripts bake the same light into the same atlas, which takes most of their time."""
-    made: list[tuple[Any, NDArray[np.uint8]]] = []
-
-    def paint(patches: list[Patch], rectangles: list[Any], lights: Any, size: int) -> NDArray[np.uint8]:
-        if lights is None:
-            return atlas.paint(patches, rectangles, lights, size)
-        asked = ([p.tag for p in patches], rectangles, size)
-        if not made:
-            made.append((asked, atlas.paint(patches, rectangles, lights, size)))
-        assert made[0][0] == asked
-        return made[0][1].copy()
-
-    with pytest.MonkeyPatch.context() as patch:
-        for script in (sample_room, sample_room_splats):
-            patch.setattr(script, "paint", paint)
-        yield
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("painted_once")
+@pytest.mark.usefixtures("made_once")
 def test_script_writes_the_same_room_again(glb: Glb, tmp_path: Path) -> None:
     out = tmp_path / "again.glb"
     assert sample_room.main([str(out)]) == 0
@@ -186,7 +193,7 @@ def test_script_writes_the_same_room_again(glb: Glb, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("painted_once")
+@pytest.mark.usefixtures("made_once")
 def test_script_writes_the_same_splats_again(tmp_path: Path) -> None:
     out, there = tmp_path / "again.ply", ASSETS / "sample_room_splats.ply"
     assert sample_room_splats.main([str(out)]) == 0
@@ -207,9 +214,10 @@ def test_script_writes_the_same_splats_again(tmp_path: Path) -> None:
     assert np.abs(again.sh[at][same] - splats.sh[same]).mean() < 0.01
 
 
+@pytest.mark.usefixtures("made_once")
 def test_rectangles_of_the_atlas_do_not_overlap() -> None:
     taken = np.zeros((2048, 2048), np.uint8)
-    for x, y, w, h in pack(layout.all_patches(), 2048):
+    for x, y, w, h in sample_room.pack(layout.all_patches(), 2048):
         assert min(x, y) >= 2
         taken[y - 2:y + h + 2, x - 2:x + w + 2] += 1
         assert x + w + 2 <= 2048
@@ -276,44 +284,3 @@ def test_dining_table_is_level_but_for_its_bent_corner(caster: MeshRayCaster) ->
     corner = top(x - width / 2 + 0.005, y - length / 2 + 0.005)
     assert corner == pytest.approx(height + 0.042, abs=1e-4)
     assert top(1.41, 0.06) == pytest.approx(height + 0.024, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_scores_are_the_documented_ones() -> None:
-    """Second NavMesh component, plates and path through the engine: what the README promises a newcomer."""
-    from spatialbench.physics.navmesh import build_navmesh, components, navmesh_backend_status, rasterise
-    from spatialbench.physics.placement.backend import placement_backend_status
-    from spatialbench.physics.placement.planner import plan_trials, run_plan
-    from spatialbench.scene.load import load_scene
-    from spatialbench.world.build import build_world
-    from spatialbench.world.footprint import fill_holes
-
-    protocol = load_protocol("happyworld-spatial-1")
-    world = build_world(load_scene(ASSETS / "sample_room.glb"), protocol)
-    assert world.scale.factor == pytest.approx(1.0, abs=1e-6)
-    assert world.decisions["camera"].source == "file"
-    assert world.raised() == ()
-    assert world.footprint is not None
-    mesh = world.collision.mesh
-    assert mesh is not None
-    # Path: 0.25 m steps; outside in the footprint's sense from 1.50 m to the left on, and nowhere else.
-    filled = fill_holes(world.footprint)
-    reach = 0.25 * np.arange(1, 9)
-    for direction, inside in (((0, 1), 8), ((0, -1), 8), ((1, 0), 8), ((-1, 0), 5)):
-        np.testing.assert_array_equal(filled.contains(reach[:, None] * direction), np.arange(8) < inside)
-    if navmesh_backend_status()[0]:
-        navmesh = build_navmesh(mesh.vertices, mesh.faces, protocol.navmesh)
-        sizes = np.sort(components(rasterise(navmesh.vertices[:, :2], navmesh.polygons)).sizes)[::-1] * 0.0025
-        assert len(sizes) == 2
-        # Counted in cells of 0.05 m; a border of 6 m (nook) and 40 m (room) may move by a tenth of a cell.
-        assert sizes[1] == pytest.approx(1.45, abs=0.03)
-        assert sizes[0] == pytest.approx(14.4, abs=0.2)
-        assert sizes[0] / world.footprint.area == pytest.approx(0.47, abs=0.01)
-    if placement_backend_status()[0]:
-        support = world.supports[0]
-        assert support.area == pytest.approx(1.24, abs=0.01)
-        plan = plan_trials(support, MeshRayCaster(mesh.vertices, mesh.faces), protocol.placement)
-        results = run_plan(mesh.vertices, mesh.faces, support, plan, protocol.placement)["footprint_median"]
-        assert [r.success for r in results].count(True) == 4
-        failed = {r.reasons for r in results if not r.success}
-        assert failed == {("initial_penetration",)}

@@ -25,7 +25,6 @@ from spatialbench.types import (
     Pose,
     TriangleMesh,
     level_pose,
-    load_protocol,
     look_at_pose,
 )
 
@@ -197,17 +196,3 @@ def test_surfaces_are_opaque(splats: GaussianSplats, mesh: TriangleMesh, around:
             assert a[inner].min() > 0.75  # no pinhole: half is what counts as one
             assert np.quantile(a[inner], 0.002) > 0.9
             assert np.mean(a[inner] >= 0.95) > 0.95
-
-
-@pytest.mark.slow
-def test_world_is_anchored_without_any_option() -> None:
-    from spatialbench.world.build import build_world
-
-    world = build_world(load_scene(PLY), load_protocol("happyworld-spatial-1"))
-    assert world.decisions["up"].source == "prior"
-    assert world.decisions["camera"].source == "origin"
-    assert world.raised() == ()
-    assert world.scale.branch == "floor"
-    assert world.scale.factor == pytest.approx(1.0, abs=1e-6)
-    np.testing.assert_allclose(world.transform, np.linalg.inv(TO_FILE), atol=1e-6)
-    assert world.ground_z == pytest.approx(-1.6, abs=1e-6)

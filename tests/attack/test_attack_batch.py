@@ -32,9 +32,9 @@ ONLY = ("--only", "metric=M13", "--no-pages", "--workers", 1)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two worlds, and ``whole``, a batch of them."""
+    """Six worlds, and ``whole``, a batch of them."""
     place = tmp_path_factory.mktemp("attack-batch")
-    make_worlds(place / "worlds", 2)
+    make_worlds(place / "worlds", 6)
     quick_protocol_file(place)
     assert batch(*common(place), "-o", place / "whole", *ONLY).returncode == 0
     return place
@@ -65,22 +65,27 @@ def test_a_name_that_is_no_utf8_costs_nothing(tmp_path: Path) -> None:
     assert len(inputs_digest([{"name": os.fsdecode(name)}], None)) == 64
 
 
-@pytest.mark.parametrize("edit", [
-    lambda b: b.replace('"value":0.', '"value":NaN,"was":0.'),
-    lambda b: b.replace('"value":0.', '"value":1e999,"was":0.'),
-    lambda b: b.replace('"case":"room0"', '"case":"room1"', 1),
-    lambda b: b.replace('"metric":"M13"', '"metric":"M12"'),
-    lambda b: b.replace('"measurements":[', '"measurements":[{"case":"room0","metric":"M13","reason":"x",'
-                                            '"status":"unavailable","system":"local","version":1},'),
-])
-def test_what_a_summary_calls_damaged_the_batch_runs_again(edit: Callable[[str], str], place: Path,
-                                                           tmp_path: Path) -> None:
+EDITS: tuple[Callable[[str, str], str], ...] = (
+    lambda b, case: b.replace('"value":0.', '"value":NaN,"was":0.'),
+    lambda b, case: b.replace('"value":0.', '"value":1e999,"was":0.'),
+    lambda b, case: b.replace(f'"case":"{case}"', '"case":"room5"', 1),
+    lambda b, case: b.replace('"metric":"M13"', '"metric":"M12"'),
+    lambda b, case: b.replace('"measurements":[', f'"measurements":[{{"case":"{case}","metric":"M13","reason":"x",'
+                                                  '"status":"unavailable","system":"local","version":1},'),
+)
+
+
+def test_what_a_summary_calls_damaged_the_batch_runs_again(place: Path, tmp_path: Path) -> None:
+    """Each edit in a record of its own; one batch runs them all again, and nothing else."""
     out = Path(shutil.copytree(place / "whole", tmp_path / "out"))
-    rewrite(out / "units/local/room0/unit.json", edit)
-    assert [r.status for r in read_finished(out)] == ["damaged", "done"]
+    for k, edit in enumerate(EDITS):
+        case = f"room{k}"
+        rewrite(out / "units" / "local" / case / "unit.json", lambda b, edit=edit, case=case: edit(b, case))
+    assert [r.status for r in read_finished(out)] == [*["damaged"] * 5, "done"]
     run = batch(*common(place), "-o", out, *ONLY)
-    assert "1 done, 0 failed, 1 kept" in run.stdout
-    assert "room0" in run.stderr and "It is run again" in run.stderr
+    assert "5 done, 0 failed, 1 kept" in run.stdout
+    for k in range(len(EDITS)):
+        assert any(f"room{k}" in line and "It is run again" in line for line in run.stderr.splitlines()), run.stderr
     assert exact_files(out) == exact_files(place / "whole")
 
 

@@ -24,7 +24,8 @@ from spatialbench.world import FrameOverrides, build_world
 ASSETS = Path(__file__).parents[2] / "assets"
 ROOM, SPLATS = ASSETS / "sample_room.glb", ASSETS / "sample_room_splats.ply"
 SAMPLES = Path(__file__).parents[1] / "data" / "splats"
-FAST = load_protocol("happyworld-spatial-1-fast")
+QUICK = Path(__file__).parents[1] / "data" / "quick.yaml"
+"""What is compared is made twice by the same protocol, so that a quick one will do."""
 IDENTITY = {".glb": [[1, 0, 0], [0, 0, -1], [0, 1, 0]], ".ply": [[1, 0, 0], [0, 0, 1], [0, -1, 0]]}
 """From each format's own frame to the world: what anchoring does to a file that stands as it should."""
 
@@ -39,12 +40,12 @@ def run(*args: object):
 
 @lru_cache
 def place(path: Path, **frame):
-    return placement(load_scene(path), FAST, FrameOverrides(**frame), quiet)
+    return placement(load_scene(path), load_protocol(str(QUICK)), FrameOverrides(**frame), quiet)
 
 
 @lru_cache
 def world_of(path: Path):
-    return build_world(load_scene(path), FAST)
+    return build_world(load_scene(path), load_protocol(str(QUICK)))
 
 
 def stands_as_it_should(path: Path) -> None:
@@ -64,7 +65,7 @@ def anchored(path: Path, points, **frame):
     ("", {}), ("--camera 1,0.5,0 --forward 1,0,1", {"camera_position": (1, 0.5, 0), "camera_forward": (1, 0, 1)}),
     ("--scale 2.5", {"scale": 2.5})])
 def test_a_mesh_is_anchored_alike(tmp_path, options, overrides):
-    done = run(ROOM, tmp_path / "b.glb", *options.split(), "--protocol", "happyworld-spatial-1-fast")
+    done = run(ROOM, tmp_path / "b.glb", *options.split(), "--protocol", QUICK)
     assert done.exit_code == 0
     assert "Y up, metres" in done.output
     if "scale" not in overrides:  # else the protocol's rule finds its own again
@@ -79,7 +80,7 @@ def test_a_mesh_is_anchored_alike(tmp_path, options, overrides):
 
 
 def test_splats_are_anchored_alike(tmp_path):
-    done = run(SPLATS, tmp_path / "b.ply", "--protocol", "happyworld-spatial-1-fast")
+    done = run(SPLATS, tmp_path / "b.ply", "--protocol", QUICK)
     assert done.exit_code == 0
     assert "initial camera at the origin" in done.output
     stands_as_it_should(tmp_path / "b.ply")
@@ -131,7 +132,7 @@ def activated_ply(path: Path) -> np.ndarray:
 def test_opacities_as_they_were_meant(tmp_path, options):
     """B holds logits of what A stores, or where these are logits the same logits."""
     stored = activated_ply(tmp_path / "a.ply")
-    done = run(tmp_path / "a.ply", tmp_path / "b.ply", *options.split(), "--protocol", "happyworld-spatial-1-fast")
+    done = run(tmp_path / "a.ply", tmp_path / "b.ply", *options.split(), "--protocol", QUICK)
     assert done.exit_code == 0
     expected = 1 / (1 + np.exp(-stored)) if "logit" in options else stored
     # A sigmoid of float32 on the way in and one on the way out, each some steps of 6e-8 off; the first is taken back,
@@ -159,7 +160,7 @@ def lit_room(path: Path) -> tuple[Light, ...]:
 def test_lights_are_anchored_with_their_world(tmp_path):
     """Places and directions as vertices; candela grow with the square of lengths, reach with lengths, lux stay."""
     lamps = lit_room(tmp_path / "a.glb")
-    done = run(tmp_path / "a.glb", tmp_path / "b.glb", "--protocol", "happyworld-spatial-1-fast", "--scale", 2.5,
+    done = run(tmp_path / "a.glb", tmp_path / "b.glb", "--protocol", QUICK, "--scale", 2.5,
                "--camera", "0.5,1.6,0", "--forward", "1,0,0.5")
     assert done.exit_code == 0
     assert "light" not in done.stderr
@@ -263,24 +264,30 @@ def test_a_fused_mesh_leaves_the_collider_out(tmp_path, sample_pair, monkeypatch
     assert "(19,381 faces) is not in B, which is fused from the splats. Leave --fused out" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def written_pair(tmp_path_factory):
+    """The splats as they were written, and the mesh fused from them."""
+    folder = tmp_path_factory.mktemp("written")
+    for name, more, words in (("room.ply", (), "splats"), ("room_collider.glb", ("--fused",), "fused from splats")):
+        done = run(SPLATS, folder / name, *more, "--protocol", QUICK)
+        assert done.exit_code == 0
+        assert words in done.output
+    return folder
+
+
 @pytest.mark.slow
-def test_splats_and_their_fused_mesh_are_a_pair(tmp_path):
+def test_splats_and_their_fused_mesh_are_a_pair(written_pair):
     """Written in the frames of both formats, and found to be half a turn apart."""
-    for name, more in (("room.ply", ()), ("room_collider.glb", ("--fused",))):
-        assert run(SPLATS, tmp_path / name, *more, "--protocol", "happyworld-spatial-1-fast").exit_code == 0
-    scene = load_scene(tmp_path)
+    scene = load_scene(written_pair)
     assert scene.report.decisions["collider"].value == "half a turn about X"
     assert scene.report.details["overlap"]["near"] > 0.9
 
 
 @pytest.mark.slow
-def test_the_fused_mesh(tmp_path):
+def test_the_fused_mesh(written_pair):
     """That of the collision mesh which a run makes, standing as it should."""
-    done = run(SPLATS, tmp_path / "b.glb", "--fused", "--protocol", "happyworld-spatial-1-fast")
-    assert done.exit_code == 0
-    assert "fused from splats" in done.output
     world = world_of(SPLATS)
-    written = load_scene(tmp_path / "b.glb").mesh
+    written = load_scene(written_pair / "room_collider.glb").mesh
     turned = written.triangles.reshape(-1, 3) @ np.array(IDENTITY[".glb"]).T
     expected = world.collision.mesh
     kept = len(written.faces) / len(expected.faces)
@@ -336,7 +343,7 @@ def test_max_splats_in_each_command(tmp_path):
     assert found["n_splats"] == 500
     assert found["repairs"][0]["name"] == "splats_thinned_out"
     done = CliRunner().invoke(cli, ["run", str(SPLATS), "--max-splats", "500", "--no-page", "-q", "--protocol",
-                                    "happyworld-spatial-1-fast", "--set", "metrics=[M25]", "-o", str(tmp_path / "r")])
+                                    str(QUICK), "--set", "metrics=[M25]", "-o", str(tmp_path / "r")])
     assert done.exit_code == 0, done.output
     report = json.loads((tmp_path / "r" / "import.json").read_text())
     assert report["n_splats"] == 500

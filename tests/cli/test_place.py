@@ -180,13 +180,14 @@ def test_the_sample_room_gives_m25s_own_outcome() -> None:
 
     room = Path(__file__).parents[2] / "assets" / "sample_room.glb"
     name = "happyworld-spatial-1-fast"
-    found = answer(room, "--workers", 2, "--protocol", name)
+    settings = ("finding.min_surfels=40000", "finding.max_surfels=40000")  # the file names up, unit and camera
+    found = answer(room, "--workers", 2, "--protocol", name, *(a for s in settings for a in ("--set", s)))
     assert found["benchmark"] is True
     assert found["support"]["id"] == "support_0"
     assert found["supports"][0]["area"] == max(s["area"] for s in found["supports"])
     assert "largest" in found["support_rule"]
     prepare()
-    protocol = load_protocol(name)
+    protocol = load_protocol(name, settings)
     check_protocol(protocol)
     (m25,) = measure_world(room, protocol, None, RunOptions(), metrics=("M25",)).measurements
     assert m25.value == found["score"]

@@ -22,7 +22,7 @@ from tests.worlds import moved, quick_protocol, scene_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "assets" / "sample_room.glb"
-FAST = "happyworld-spatial-1-fast"
+FAST = str(Path(__file__).parents[1] / "data" / "quick.yaml")
 OBJ = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"
 
 

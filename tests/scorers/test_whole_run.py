@@ -31,6 +31,7 @@ for _package in ("torch", "torchvision", "transformers", "lpips", "open_clip", "
 
 ROOM = Path(__file__).parents[2] / "assets" / "sample_room.glb"
 SMALL = ("views.lens={width: 48, height: 48, fov_deg: 75.0}", "views.ring_frames=4", "sampler.ring_views=1",
+         "finding.min_surfels=20000", "finding.max_surfels=20000",
          "editing.orbit_views=8", "scorers.detection_score=0.05", "scorers.substitutes.tapip3d=reference_tracks")
 NO_PYIQA = {"M01", "M03", "M04"}
 CASE = """id: room

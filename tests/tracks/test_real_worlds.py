@@ -29,7 +29,8 @@ PHASE = 0.03
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_real_room_is_scored_without_a_case(name: str, data_dir: Path) -> None:
     ratio, up, up_source, has_support = WORLDS[name]
-    small = ("views.ring_frames=6", "views.lens={width: 96, height: 96, fov_deg: 75.0}")
+    small = ("views.ring_frames=6", "views.lens={width: 96, height: 96, fov_deg: 75.0}", "finding.min_surfels=40000",
+             "finding.max_surfels=40000")
     result = run_world(data_dir / "scenes" / "meshes" / name,
                        RunOptions(protocol="happyworld-spatial-1-fast", settings=small))
     m = {x.metric: x for x in result.measurements}

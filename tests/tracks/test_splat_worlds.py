@@ -1,4 +1,4 @@
-"""Real worlds of splats by others, end to end without a case, and one room as mesh and as splats."""
+"""Real worlds of splats by others, end to end without a case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import spatialbench
 from spatialbench.renderers.raycast import MeshRayCaster
 from spatialbench.runs import RunOptions, RunResult, run_world
 from spatialbench.types import Measurement, Status
@@ -23,8 +22,10 @@ def by_id(result: RunResult) -> dict[str, Measurement]:
     return {m.metric: m for m in result.measurements}
 
 
-SMALL = ("views.ring_frames=6", "views.lens={width: 96, height: 96, fov_deg: 75.0}")
-"""For what does not depend on how finely a world is looked at."""
+LENS = "views.lens={width: 96, height: 96, fov_deg: 75.0}"
+"""For what does not depend on how finely a world is looked at; depths for fusing have their own."""
+SMALL = (LENS, "views.ring_frames=6", "fusion.rounds=[4, 4, 4]", "fusion.image=128", "fusion.checks=2")
+"""For what does not depend on the fused mesh either."""
 
 
 def run(path: Path, *settings: str) -> RunResult:
@@ -34,7 +35,7 @@ def run(path: Path, *settings: str) -> RunResult:
 @pytest.fixture(scope="module")
 def kitchen(request: pytest.FixtureRequest) -> RunResult:
     root = request.getfixturevalue("data_dir")
-    return run(root / "scenes" / "splats" / "marble_kitchen" / "scene.spz")
+    return run(root / "scenes" / "splats" / "marble_kitchen" / "scene.spz", LENS)
 
 
 def in_file(result: RunResult) -> NDArray[np.float64]:
@@ -147,23 +148,3 @@ def test_an_object_has_no_interior(name: str, data_dir: Path) -> None:
     assert result.report.decisions["camera"].note.startswith("outside")
     assert m["M07"].value is not None
     assert m["M07"].value < 1.0
-
-
-ASSETS = Path(spatialbench.__file__).parent / "assets"
-BOUNDS = {"M07": 0.01, "M08": 0.05, "M12": 1 / 65, "M13": 0.05, "M14": 0.05, "M25": 2 / 6}
-"""How far the two may differ; assets/README.md says why."""
-
-
-@pytest.mark.slow
-def test_one_room_as_mesh_and_as_splats() -> None:
-    """By the full protocol, but for images of half the side."""
-    options = RunOptions(settings=("views.lens={width: 384, height: 384, fov_deg: 75.0}",))
-    mesh, splats = (by_id(run_world(ASSETS / f"sample_room{x}", options)) for x in (".glb", "_splats.ply"))
-    for id, bound in BOUNDS.items():
-        a, b = mesh[id], splats[id]
-        assert a.value is not None
-        assert b.value is not None
-        assert b.value == pytest.approx(a.value, abs=bound + 1e-9), id
-        assert a.geometry == "mesh"
-        assert b.geometry == GEOMETRY[id]
-    assert splats["M38"].components["r_usable"] == pytest.approx(mesh["M38"].components["r_usable"], abs=0.125)

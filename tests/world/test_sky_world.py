@@ -25,7 +25,7 @@ from tests import analytic as A
 from tests.splats import splat_mesh, splat_scene
 from tests.worlds import quick_protocol, scene_of
 
-P = quick_protocol("fusion.rounds=[4, 4, 4]", "fusion.image=128", "fusion.checks=2")
+P = quick_protocol("fusion.rounds=[2, 2, 2]", "fusion.image=128", "fusion.checks=2")
 AT = FrameOverrides(camera_position=A.EYE, camera_forward=(0.0, 1.0, 0.0))
 RADIUS = 60.0
 

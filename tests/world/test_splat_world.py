@@ -16,6 +16,8 @@ from tests.splats import splat_mesh, splat_scene
 from tests.worlds import quick_protocol, scene_of
 
 P = quick_protocol("fusion.rounds=[4, 4, 4]", "fusion.image=256", "fusion.checks=2")
+COARSE = quick_protocol("fusion.rounds=[1, 1, 1]", "fusion.image=96", "fusion.checks=1")
+"""For what is decided before anything is fused, or of a given polygon."""
 AT = FrameOverrides(camera_position=A.EYE, camera_forward=(0.0, 1.0, 0.0))
 TABLE_TOP = 0.75
 
@@ -75,7 +77,7 @@ def test_a_scene_of_both_shows_its_splats_and_is_touched_as_its_mesh(table: Gaus
 
 def test_without_a_unit_an_origin_just_over_the_floor_is_not_the_camera(table: GaussianSplats) -> None:
     """At 1 cm over the floor nine rays would make the room 430 m high; as metres it has a place to stand on."""
-    world = build_world(splat_scene(moved(table, (0, 0, -0.01)), unit_m=None), P)
+    world = build_world(splat_scene(moved(table, (0, 0, -0.01)), unit_m=None), COARSE)
     assert world.decisions["camera"].source == "found"
     assert "m high" in world.decisions["camera"].note
     assert world.scale.factor == pytest.approx(1.0, rel=0.02)
@@ -85,7 +87,7 @@ def test_without_a_unit_an_origin_just_over_the_floor_is_not_the_camera(table: G
 def test_without_a_unit_a_room_of_any_size_is_seen_from_its_origin(table: GaussianSplats) -> None:
     """In the units of a normalised scene, 1/3 m long each, the origin at eye height passes and gives the scale."""
     small = moved(table, (0, 0, -1.6), 1 / 3)
-    world = build_world(splat_scene(small, unit_m=None), P)
+    world = build_world(splat_scene(small, unit_m=None), COARSE)
     assert world.decisions["camera"].source == "origin"
     assert world.scale.factor == pytest.approx(3.0, rel=1e-4)
     assert world.raised() == ()
@@ -94,7 +96,7 @@ def test_without_a_unit_a_room_of_any_size_is_seen_from_its_origin(table: Gaussi
 def test_a_blurry_world_says_that_its_geometry_means_nothing() -> None:
     coarse = splat_mesh(A.table_room(), 0.12)
     blurry = replace(coarse, scales=coarse.scales * np.float32(6))  # 0.048 m become 0.29 m
-    world = build_world(splat_scene(blurry), P, None, AT)
+    world = build_world(splat_scene(blurry), COARSE, None, AT)
     gate = next(g for g in world.gates if g.name == "too_blurry_for_geometry")
     assert gate.raised
     # The tails of such splats stop the nine rays early, so that the rule's metre is too long; never too short.
@@ -107,7 +109,7 @@ def test_a_blurry_world_says_that_its_geometry_means_nothing() -> None:
 def test_an_object_has_no_interior_and_is_seen_from_outside() -> None:
     s = A.Soup()
     s.box((-0.5, -0.5, 0.0), (0.5, 0.5, 1.0))
-    world = build_world(splat_scene(splat_mesh(s.mesh()), unit_m=None), P)
+    world = build_world(splat_scene(splat_mesh(s.mesh()), unit_m=None), COARSE)
     assert "no_interior" in world.raised()
     assert world.decisions["camera"].source == "none"
     assert "outside" in world.decisions["camera"].note
@@ -123,7 +125,7 @@ def test_a_case_marks_its_support_on_splats(table: GaussianSplats, tmp_path: Pat
     path = tmp_path / "case.yaml"
     path.write_text("id: c\nsupport:\n  label: table\n  polygon: [[-0.5, 1.6, 0.75], [0.5, 1.6, 0.75], "
                     "[0.5, 2.1, 0.75], [-0.5, 2.1, 0.75]]\n")
-    world = build_world(splat_scene(table), P, load_case(path), AT)
+    world = build_world(splat_scene(table), COARSE, load_case(path), AT)
     assert world.support_annotated
     assert len(world.supports) == 1
     assert world.supports[0].source == "case"
