@@ -32,7 +32,8 @@ _FIRST = (
     "renderers/test_render.py", "scene/test_ktx2.py", "renderers/test_splat_cpu.py", "scene/test_scene_meshopt.py",
     # What takes longest.
     "tracks/test_splat_worlds.py", "runs/batch/test_ray.py", "cli/test_batch_cli.py", "tracks/test_known_worlds.py",
-    "assets/test_sample_room.py", "assets/test_sample_room_runs.py", "cli/test_view.py", "world/test_splat_world.py", "runs/batch/test_batch_faults.py",
+    "assets/test_sample_room.py", "assets/test_sample_room_runs.py", "cli/test_view.py", "world/test_splat_world.py",
+    "runs/batch/test_batch_faults.py",
     "tracks/test_real_worlds.py", "scene/test_all_scenes.py", "world/test_fusion_splats.py", "scene/test_splat_real.py",
     "scene/test_scene_usd.py", "world/test_sky_world.py", "cli/test_place.py", "cli/test_cli.py",
     "cli/test_convert_cli.py", "scene/test_fuzz.py", "cli/test_render.py", "runs/batch/test_batch_plan.py",
